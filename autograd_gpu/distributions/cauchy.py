@@ -20,7 +20,7 @@ class Cauchy(Distribution):
 
     >>> from autograd_gpu.distributions import Cauchy
     >>> Cauchy(0.0, 1.0).cdf(ag.tensor([-1.0, 0.0, 1.0]))
-    tensor([0.2500, 0.5000, 0.7500])
+    tensor([0.25, 0.5 , 0.75])
     """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}

@@ -108,13 +108,17 @@ class _HalfOpenInterval(_BoundedOnBothSides):
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
+def _is_integer(value: Tensor) -> Tensor:
+    return (ops.floor(value) == value) & ops.isfinite(value)
+
+
 class _IntegerInterval(_BoundedOnBothSides):
     """The integers of [lower_bound, upper_bound]."""
 
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+        return _is_integer(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _IntegerLessThan(_UpperBounded):
@@ -123,7 +127,7 @@ class _IntegerLessThan(_UpperBounded):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (value <= self.upper_bound)
+        return _is_integer(value) & (value <= self.upper_bound)
 
 
 class _IntegerGreaterThan(_LowerBounded):
@@ -132,7 +136,7 @@ class _IntegerGreaterThan(_LowerBounded):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (value >= self.lower_bound)
+        return _is_integer(value) & (value >= self.lower_bound)
 
 
 # ---- of vectors --------------------------------------------------------------------------------------------------

@@ -178,11 +178,11 @@ class AffineTransform(Transform):
         return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
 
     @property

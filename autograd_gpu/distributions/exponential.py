@@ -17,7 +17,7 @@ class Exponential(ExponentialFamily):
 
     >>> from autograd_gpu.distributions import Exponential
     >>> Exponential(2.0).cdf(ag.tensor([0.0, 0.5]))
-    tensor([0.0000, 0.6321])
+    tensor([0.    , 0.6321])
     """
 
     arg_constraints: ClassVar = {"rate": constraints.positive}

@@ -17,8 +17,8 @@ class Laplace(Distribution):
     """Laplace distributions with mean `loc` and `scale`, the mean distance from it.
 
     >>> from autograd_gpu.distributions import Laplace
-    >>> Laplace(0.0, 0.5).log_prob(ag.tensor([0.0, 1.0]))
-    tensor([ 0., -2.])
+    >>> Laplace(0.0, 0.5).log_prob(ag.tensor([0.5, 1.0]))
+    tensor([-1., -2.])
     """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}

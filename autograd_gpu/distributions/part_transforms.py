@@ -24,7 +24,7 @@ class _PartsTransform(Transform):
         self.dim = dim
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     def _check_dim(self, x: Tensor) -> None:
@@ -58,11 +58,11 @@ class CatTransform(_PartsTransform):
         return sum(self.lengths)
 
     @constraints.dependent_property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -103,11 +103,11 @@ class StackTransform(_PartsTransform):
     """
 
     @constraints.dependent_property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
     def with_cache(self, cache_size: int = 1) -> Any:

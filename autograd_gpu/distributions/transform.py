@@ -52,7 +52,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse, whose own inverse is this transform."""
-        inverse = self._inverse_transform and self._inverse_transform()
+        inverse = None if self._inverse_transform is None else self._inverse_transform()
         if inverse is None:
             inverse = self._make_inverse()
             self._inverse_transform = weakref.ref(inverse)
@@ -73,6 +73,9 @@ class Transform:
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
         raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_inverse_transform": None}  # which a copy makes anew: a weak reference has no copy
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and self._equals(other))
@@ -131,15 +134,15 @@ class _InverseTransform(Transform):
         self._of = transform
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return self._of.codomain
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return self._of.domain
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return bool(self._of.bijective)
 
     @property
@@ -194,7 +197,7 @@ class ComposeTransform(Transform):
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         if not self.parts:
             return constraints.real
         event_dim = self.parts[-1].codomain.event_dim
@@ -203,7 +206,7 @@ class ComposeTransform(Transform):
         return _at_least(self.parts[0].domain, event_dim)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         if not self.parts:
             return constraints.real
         event_dim = self.parts[0].domain.event_dim
@@ -212,7 +215,7 @@ class ComposeTransform(Transform):
         return _at_least(self.parts[-1].codomain, event_dim)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(part.bijective for part in self.parts)
 
     @property
@@ -288,15 +291,15 @@ class IndependentTransform(Transform):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return bool(self.base_transform.bijective)
 
     @property

@@ -18,7 +18,7 @@ class Uniform(Distribution):
 
     >>> from autograd_gpu.distributions import Uniform
     >>> Uniform(0.0, ag.tensor([2.0, 4.0])).log_prob(ag.tensor([1.0, 1.0])).exp()
-    tensor([0.5000, 0.2500])
+    tensor([0.5 , 0.25])
     """
 
     has_rsample = True

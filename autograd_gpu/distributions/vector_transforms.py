@@ -23,12 +23,6 @@ def _at_least_1d(shape: Shape) -> Size:
     return as_size(shape)
 
 
-def _at_least_2d(shape: Shape) -> Size:
-    if len(shape) < 2:
-        raise ValueError("Too few dimensions on input")
-    return as_size(shape)
-
-
 class SoftmaxTransform(_Fixed):
     """y = softmax(x) over the last dimension; not bijective: the inverse is log(y)."""
 
@@ -52,7 +46,7 @@ class StickBreakingTransform(_Fixed):
 
     >>> from autograd_gpu.distributions.transforms import StickBreakingTransform
     >>> StickBreakingTransform()(ag.zeros(3))
-    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    tensor([0.25, 0.25, 0.25, 0.25])
     """
 
     domain = constraints.real_vector
@@ -99,11 +93,6 @@ class LowerCholeskyTransform(_Fixed):
     def _inverse(self, y: Tensor) -> Tensor:
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
-    def forward_shape(self, shape: Shape) -> Size:
-        return _at_least_2d(shape)
-
-    inverse_shape = forward_shape
-
 
 class PositiveDefiniteTransform(_Fixed):
     """Square matrices to positive definite ones, L L^T with L of LowerCholeskyTransform."""
@@ -117,11 +106,6 @@ class PositiveDefiniteTransform(_Fixed):
 
     def _inverse(self, y: Tensor) -> Tensor:
         return LowerCholeskyTransform().inv(linalg.cholesky(y))
-
-    def forward_shape(self, shape: Shape) -> Size:
-        return _at_least_2d(shape)
-
-    inverse_shape = forward_shape
 
 
 class CorrCholeskyTransform(_Fixed):
@@ -163,7 +147,8 @@ class CorrCholeskyTransform(_Fixed):
         return Size((*shape[:-1], size, size))
 
     def inverse_shape(self, shape: Shape) -> Size:
-        shape = _at_least_2d(shape)
+        if len(shape) < 2:
+            raise ValueError("Too few dimensions on input")
         if shape[-2] != shape[-1]:
             raise ValueError("Input is not square")
         return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
@@ -186,11 +171,11 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -245,7 +230,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         support: Constraint = self.distribution.support
         return support
 

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import numpy as np
 import pytest
 from distribution_rows import ROWS, array
+from distributions_beside_torch import assert_close, gradients, numpy, plain, refusal
 
 import autograd_gpu as ag
 
 torch = pytest.importorskip("torch")
 rows = pytest.mark.parametrize("row", ROWS, ids=str)
 ATTRIBUTES = ("mean", "mode", "variance", "stddev", "entropy", "perplexity")
-
-
-def numpy(x):
-    return x.numpy(force=True)
-
-
-def assert_close(found, expected, what, tolerance=1e-9):
-    found, expected = numpy(found), numpy(expected)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=what)
-
-
-def gradients(m, result, inputs):
-    """Of a weighted sum of the result by each input, as arrays; zeros where there is no path."""
-    if not result.requires_grad:
-        return [np.zeros(x.shape) for x in inputs]
-    weights = m.tensor(2 + np.cos(np.arange(result.numel())).reshape(result.shape))  # no inf - inf
-    found = m.autograd.grad((result * weights).sum(), inputs, allow_unused=True)
-    return [np.zeros(x.shape) if g is None else numpy(g) for g, x in zip(found, inputs, strict=True)]
 
 
 @np.errstate(all="ignore")  # of infinite moments
@@ -89,18 +70,11 @@ def described(d):
     """What a distribution says of itself, as text."""
     try:
         support = d.support
-        support = repr(support), support.is_discrete, support.event_dim
+        support = f"{support!r} {support.is_discrete} {support.event_dim}"
     except NotImplementedError:
         support = None
-    said = (tuple(d.batch_shape), tuple(d.event_shape), d.has_rsample, d.has_enumerate_support, support, repr(d))
-    return plain(str(said))
-
-
-def plain(text):
-    """The text of a shape or a tensor, as both libraries have it."""
-    text = re.sub(r"torch\.Size\(\[([^]]*)\]\)", lambda at: str(tuple(map(int, re.findall(r"\d+", at[1])))), text)
-    text = re.sub(r"(\.\d*?)0+(?=\D|$)", r"\1", text)
-    return re.sub(r", (dtype|device|requires_grad|grad_fn)=[^,)]*|\s+", "", text)
+    shapes = tuple(d.batch_shape), tuple(d.event_shape)
+    return plain(f"{shapes} {d.has_rsample} {d.has_enumerate_support} {support} {d!r}")
 
 
 @rows
@@ -201,15 +175,6 @@ def direction(row, name, rng):
     if name in ("covariance_matrix", "precision_matrix"):
         return step + np.swapaxes(step, -1, -2)
     return np.tril(step) if name == "scale_tril" else step
-
-
-def refusal(call):
-    """The text of the ValueError that call() raises, as both libraries have it; None if it raises none."""
-    try:
-        call()
-    except ValueError as error:
-        return plain(str(error))
-    return None
 
 
 @rows
