@@ -24,7 +24,7 @@ class InverseGamma(TransformedDistribution):
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
-    has_rsample = True  # type: ignore[assignment]
+    has_rsample = True
     base_dist: Gamma
 
     def __init__(

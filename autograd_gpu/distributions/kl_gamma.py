@@ -19,14 +19,15 @@ from .normal import Normal
 from .uniform import Uniform
 from .utils import euler_constant
 
-for _q in (Beta, Gamma):
-    for _p in (Gumbel, Laplace, Normal):
-        register_kl(_p, _q)(_infinite)
-for _p in (Exponential, Gamma):
-    register_kl(_p, Beta)(_infinite)
-register_kl(Gamma, Uniform)(_infinite)
-for _p in (Beta, Gamma):
-    register_kl(_p, Normal)(_to_normal)
+# Pairs where p has values that q has not.
+_INFINITE: list[tuple[type, type]] = [
+    (Exponential, Beta), (Gamma, Beta), (Gamma, Uniform), (Gumbel, Beta), (Gumbel, Gamma), (Laplace, Beta),
+    (Laplace, Gamma), (Normal, Beta), (Normal, Gamma),
+]  # fmt: skip
+for _pair in _INFINITE:
+    register_kl(*_pair)(_infinite)
+register_kl(Beta, Normal)(_to_normal)
+register_kl(Gamma, Normal)(_to_normal)
 
 
 # ---- of one family -----------------------------------------------------------------------------------------------

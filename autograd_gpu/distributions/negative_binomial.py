@@ -15,10 +15,10 @@ from .utils import broadcast_all
 
 
 class NegativeBinomial(ProbsOrLogits):
-    """Negative binomial distributions of the number of successes, of probability `probs`, before `total_count` failures.
+    """Negative binomial distributions of the number of successes before `total_count` failures.
 
-    `logits` are log(probs / (1 - probs)); the parameters broadcast, and total_count may be any positive number.
-    ValueError unless exactly one of probs and logits is given.
+    `probs` is the probability of a success, `logits` are log(probs / (1 - probs)); the parameters broadcast, and
+    total_count may be any positive number. ValueError unless exactly one of probs and logits is given.
 
     >>> from autograd_gpu.distributions import NegativeBinomial
     >>> NegativeBinomial(1.0, probs=ag.tensor(0.5)).log_prob(ag.tensor([0.0, 1.0])).exp()

@@ -72,7 +72,7 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
-    has_rsample = True  # type: ignore[assignment]
+    has_rsample = True
     base_dist: LogitRelaxedBernoulli
 
     def __init__(

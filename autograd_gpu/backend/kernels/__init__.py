@@ -31,9 +31,9 @@ from .cross_entropy import (
 )
 from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .foreach import foreach, foreach_reference, prepared_foreach
+from .gamma_slope import gamma_slope, gamma_slope_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
-from .gamma_slope import gamma_slope, gamma_slope_reference
 from .layer_norm import (
     layer_norm,
     layer_norm_backward,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..cpu import gamma_slope as on_cpu
 from ..cuda import runtime
 from .instances import C_NAMES, SIZE, Parameter, declare

@@ -24,10 +24,10 @@ from .sampling import draw_from, refuse_integers, stream_of
 
 def _gamma_slope(xp, alpha, z, *, logs=False):
     refuse_integers("_standard_gamma_grad", alpha)
-    given = xp.broadcast_arrays(alpha, z)
+    alpha, z = xp.broadcast_arrays(alpha, z)
     if xp is np:
-        return kernels.gamma_slope_reference(*given, logs)
-    return kernels.gamma_slope(*map(kernels.contiguous, given), logs)
+        return kernels.gamma_slope_reference(alpha, z, logs)
+    return kernels.gamma_slope(kernels.contiguous(alpha), kernels.contiguous(z), logs)
 
 
 def _no_slope_of_slope(F, g, need, alpha):

@@ -201,7 +201,10 @@ def successes(counts, probabilities, **how):
     return run("random_successes<double>", np.dtype("float64"), len(counts), read=read, **how)
 
 
-@pytest.mark.parametrize(("count", "p"), [(1, 0.3), (12, 0.5), (12, 0.95), (40, 0.24), (40, 0.26), (300, 0.8), (1e7, 0.4)])
+TRIALS = [(1, 0.3), (12, 0.5), (12, 0.95), (40, 0.24), (40, 0.26), (300, 0.8), (1e7, 0.4)]
+
+
+@pytest.mark.parametrize(("count", "p"), TRIALS)
 def test_successes_have_their_distribution(count, p):
     drawn = successes(np.full(MANY, count, np.float64), np.full(MANY, p))
     assert (drawn == np.floor(drawn)).all()

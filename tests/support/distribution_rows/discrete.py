@@ -92,7 +92,8 @@ ROWS = [
     ),
     Row(
         "MixtureSameFamily", {"probs": [[0.2, 0.8], [0.5, 0.5]], "rate": [[1.0, 9.0], [3.0, 0.5]]},
-        [[0.0, 1.0], [9.0, 3.0]], make=lambda d, t: d.MixtureSameFamily(d.Categorical(t["probs"]), d.Poisson(t["rate"])),
+        [[0.0, 1.0], [9.0, 3.0]],
+        make=lambda d, t: d.MixtureSameFamily(d.Categorical(t["probs"]), d.Poisson(t["rate"])),
         outside=(-1.0, 0.5), label="MixtureSameFamily of Poisson",
     ),
 ]  # fmt: skip

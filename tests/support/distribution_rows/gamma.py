@@ -1,6 +1,5 @@
 """Distributions that are made from gamma-distributed numbers, relaxed distributions, and mixtures."""
 
-import numpy as np
 import scipy.stats as st
 
 from .row import Row
@@ -84,7 +83,8 @@ ROWS = [
     ),
     Row(
         "MixtureSameFamily",
-        {"probs": [0.3, 0.9], "loc": [[[0.3, -3.0, 1.0], [2.0, 5.0, 0.0]]], "scale": [[[0.5, 2.0, 1.0], [1.0, 0.3, 2.0]]]},
+        {"probs": [0.3, 0.9], "loc": [[[0.3, -3.0, 1.0], [2.0, 5.0, 0.0]]],
+         "scale": [[[0.5, 2.0, 1.0], [1.0, 0.3, 2.0]]]},
         [[[0.1, 2.5, 0.0]], [[-2.0, 5.0, 1.0]]], make=mixture_of_vectors, outside=([NAN, 0.0, 0.0],),
         label="MixtureSameFamily of vectors",
     ),

@@ -10,7 +10,10 @@ from autograd_gpu.ops.random import gamma_samples
 HELD = "a sample is a function of its parameter and of a random quantile: test_gamma_samples.py checks its gradient"
 UNKNOWN = "the second derivative is not implemented, which test_gamma_samples.py checks"
 WIDE = uniform(0.05, 30.0)
-DRAWN = {**OTHER_NUMBERS, "oracle_grad": HELD, "oracle_gradgrad": UNKNOWN, "gradcheck": HELD, "gradgradcheck": UNKNOWN, "jvp": UNKNOWN}
+DRAWN = {
+    **OTHER_NUMBERS, "oracle_grad": HELD, "oracle_gradgrad": UNKNOWN, "gradcheck": HELD, "gradgradcheck": UNKNOWN,
+    "jvp": UNKNOWN,
+}  # fmt: skip
 
 
 def slope(alpha, z, logs=False):
@@ -26,7 +29,8 @@ def slope(alpha, z, logs=False):
 
 
 def pairs(rng):
-    found = [Sample(WIDE(rng, *a), WIDE(rng, *b)) for a, b in (((2, 3), (2, 3)), ((), ()), ((0,), (0,)), ((3,), (2, 1)))]
+    shapes = ((2, 3), (2, 3)), ((), ()), ((0,), (0,)), ((3,), (2, 1))
+    found = [Sample(WIDE(rng, *a), WIDE(rng, *b)) for a, b in shapes]
     return [*found, Sample(WIDE(rng, 4), np.log(WIDE(rng, 4)), logs=True)]
 
 
