@@ -10,7 +10,7 @@ from .. import ops
 from ..config import no_grad
 from ..core.size import Size
 from ..core.tensor import Tensor
-from .constraint import Constraint, is_dependent
+from .constraint import is_dependent
 from .utils import as_size, holds_everywhere, lazy_property
 
 
@@ -186,8 +186,11 @@ class Distribution:
             if is_dependent(constraint) or self._is_derived(name):
                 continue
             value = getattr(self, name)
-            _check_in(constraint, value, f"Expected parameter {name} ({_kind(value)}) of distribution {self!r} "
-                                         f"to satisfy the constraint {constraint!r}")  # fmt: skip
+            if not holds_everywhere(constraint.check(value)):
+                raise ValueError(
+                    f"Expected parameter {name} ({_kind(value)}) of distribution {self!r} to satisfy the constraint "
+                    f"{constraint!r}, but found invalid values:\n{value}"
+                )
 
     def _is_derived(self, name: str) -> bool:
         """Whether the parameter follows from another, which is checked in its place."""
@@ -211,8 +214,11 @@ class Distribution:
                 "distribution with `validate_args=False` to turn off validation.", stacklevel=3,
             )  # fmt: skip
             return
-        _check_in(support, value, f"Expected value argument ({_kind(value)}) to be within the support "
-                                  f"({support!r}) of the distribution {self!r}")  # fmt: skip
+        if not holds_everywhere(support.check(value)):
+            raise ValueError(
+                f"Expected value argument ({_kind(value)}) to be within the support ({support!r}) of the distribution "
+                f"{self!r}, but found invalid values:\n{value}"
+            )
 
     def __repr__(self) -> str:
         names = [name for name in self.arg_constraints if name in self.__dict__]
@@ -223,8 +229,3 @@ class Distribution:
 
 def _kind(value: Tensor) -> str:
     return f"{type(value).__name__} of shape {tuple(value.shape)}"
-
-
-def _check_in(constraint: Constraint, value: Tensor, expectation: str) -> None:
-    if not holds_everywhere(constraint.check(value)):
-        raise ValueError(f"{expectation}, but found invalid values:\n{value}")
