@@ -1,6 +1,5 @@
 // The derivative of a gamma-distributed number by its shape parameter, at a fixed quantile. backend/cpu/gamma_slope.py
 // says by which formulas.
-#include "include/matrix.cuh"
 
 // The derivative of log(gamma(x)) for x > 0.
 __device__ inline double digamma(double x) {
@@ -78,22 +77,13 @@ __device__ inline double slope_of_log(double a, double log_z) {
 }
 
 // dz/dalpha; with LOGS, d log(z) / dalpha, and `z` holds logarithms. NaN unless alpha > 0. `out` may be `alpha` or `z`.
-template <bool LOGS, typename T, int WIDTH>
+// T is double: in float the logarithms would lose the digits that they have in common.
+template <bool LOGS, typename T>
 __global__ void __launch_bounds__(THREADS)
-gamma_slope(const T* alpha, const T* z, T* out, long long rows, long long cols) {
-    const Share<WIDTH> share(rows, cols);
-    if (share.column >= cols) return;
-#pragma unroll 1
-    for (long long row = share.row; row < rows; row += share.step) {
-        Strip<T, WIDTH> shapes[1], numbers[1];
-        share.load(shapes, alpha, row);
-        share.load(numbers, z, row);
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) {
-            const double a = static_cast<double>(widen(shapes[0].at[i])), number = widen(numbers[0].at[i]);
-            const double slope = slope_of_log(a, LOGS ? number : log(fmax(number, 2.2250738585072014e-308)));
-            shapes[0].at[i] = static_cast<T>(static_cast<Wide<T>>(LOGS ? slope : number * slope));
-        }
-        share.store(shapes, out, row);
-    }
+gamma_slope(const T* alpha, const T* z, T* out, long long size) {
+    const long long place = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (place >= size) return;
+    const T number = z[place], log_z = LOGS ? number : log(fmax(number, 2.2250738585072014e-308));
+    const T slope = slope_of_log(alpha[place], log_z);
+    out[place] = LOGS ? slope : number * slope;
 }

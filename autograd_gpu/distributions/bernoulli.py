@@ -23,7 +23,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
 
     >>> from autograd_gpu.distributions import Bernoulli
     >>> Bernoulli(probs=ag.tensor([0.5, 0.25])).log_prob(ag.tensor([1.0, 0.0])).exp()
-    tensor([0.5000, 0.7500])
+    tensor([0.5 , 0.75])
     """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}

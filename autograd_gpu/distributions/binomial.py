@@ -22,7 +22,7 @@ class Binomial(ProbsOrLogits):
 
     >>> from autograd_gpu.distributions import Binomial
     >>> Binomial(2, probs=ag.tensor(0.5)).log_prob(ag.tensor([0.0, 1.0, 2.0])).exp()
-    tensor([0.2500, 0.5000, 0.2500])
+    tensor([0.25, 0.5 , 0.25])
     """
 
     arg_constraints: ClassVar = {

@@ -23,7 +23,7 @@ class Categorical(ProbsOrLogits):
 
     >>> from autograd_gpu.distributions import Categorical
     >>> Categorical(probs=ag.tensor([1.0, 3.0])).log_prob(ag.tensor([0, 1])).exp()
-    tensor([0.2500, 0.7500])
+    tensor([0.25, 0.75])
     """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}

@@ -22,7 +22,7 @@ class Geometric(ProbsOrLogits):
 
     >>> from autograd_gpu.distributions import Geometric
     >>> Geometric(probs=0.5).log_prob(ag.tensor([0.0, 1.0])).exp()
-    tensor([0.5000, 0.2500])
+    tensor([0.5 , 0.25])
     """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -20,7 +20,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
 
     >>> from autograd_gpu.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
     >>> LogitRelaxedBernoulli(ag.tensor(1.0), probs=0.5).log_prob(ag.tensor(0.0)).exp()
-    tensor(0.2500)
+    tensor(0.25)
     """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}

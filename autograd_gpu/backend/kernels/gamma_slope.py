@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from ..arrays.dtypes import float64, int64
 from ..cpu import gamma_slope as on_cpu
 from ..cuda import runtime
-from .instances import C_NAMES, SIZE, Parameter, declare
-from .launcher import Array, c_name, check_array, launch
-from .tiles import tiles
+from .constants import THREADS
+from .instances import Parameter, declare
+from .launcher import Array, check_array, launch
 
 
 def _declare() -> None:
-    for dtype, name in C_NAMES.items():
-        arrays = [Parameter(each, "read", dtype) for each in ("alpha", "z")]
-        parameters = (*arrays, Parameter("out", "write", dtype), *SIZE)
-        for logs in ("false", "true"):
-            unit = f"{logs}, {name}, 1"  # bound by arithmetic, so wide loads would gain nothing
-            declare(f"gamma_slope<{unit}>", "gamma_slope.cu", "gamma_slope", parameters, unit=unit)
+    arrays = Parameter("alpha", "read", float64), Parameter("z", "read", float64), Parameter("out", "write", float64)
+    for logs in ("false", "true"):
+        parameters = (*arrays, Parameter("size", "scalar", int64))
+        declare(f"gamma_slope<{logs}, double>", "gamma_slope.cu", "gamma_slope", parameters, unit=logs)
 
 
 _declare()
@@ -24,14 +23,15 @@ _declare()
 def gamma_slope(alpha: Array, z: Array, logs: bool = False) -> Array:
     """dz/dalpha for arrays of one shape; with `logs`, d log(z) / dalpha, given log(z). NaN unless alpha > 0.
 
-    Computed in float64.
+    Computed in float64 and returned in the dtype of alpha.
     """
-    check_array("gamma_slope", "alpha", alpha)
-    check_array("gamma_slope", "z", z, alpha.shape)
-    instance = f"gamma_slope<{str(logs).lower()}, {c_name('gamma_slope', alpha.dtype)}, 1>"
-    out = runtime.cupy().empty(alpha.shape, alpha.dtype)
-    launch(instance, tiles(1, alpha.size, 1, alpha.itemsize), alpha, z, out, 1, alpha.size)
-    return out
+    given = [array.astype(float64, order="C", copy=False) for array in (alpha, z)]
+    check_array("gamma_slope", "alpha", given[0])
+    check_array("gamma_slope", "z", given[1], alpha.shape)
+    out = runtime.cupy().empty(alpha.shape, float64)
+    shape = (-(-out.size // THREADS), 1), (THREADS, 1)
+    launch(f"gamma_slope<{str(logs).lower()}, double>", shape, *given, out, out.size)
+    return out.astype(alpha.dtype, copy=False)
 
 
 gamma_slope_reference = on_cpu.gamma_slope

@@ -27,7 +27,7 @@ def _gamma_slope(xp, alpha, z, *, logs=False):
     alpha, z = xp.broadcast_arrays(alpha, z)
     if xp is np:
         return kernels.gamma_slope_reference(alpha, z, logs)
-    return kernels.gamma_slope(kernels.contiguous(alpha), kernels.contiguous(z), logs)
+    return kernels.gamma_slope(alpha, z, logs)
 
 
 def _no_slope_of_slope(F, g, need, alpha):
