@@ -3,9 +3,8 @@
 Tensors are NumPy arrays on the CPU and CuPy arrays on CUDA. Names and behaviour are PyTorch's where PyTorch has them.
 """
 
-import importlib
 from math import e, inf, nan, pi
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy import dtype
 
@@ -25,7 +24,9 @@ from . import (
     special,
     testing,
     utils,
+    version,
 )
+from .absent import getattr_of
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -59,13 +60,21 @@ from .backend.arrays.dtypes import (
 from .backend.arrays.dtypes import bool_ as bool
 from .backend.arrays.memory_format import MemoryFormat as memory_format
 from .backend.arrays.memory_format import channels_last, channels_last_3d, contiguous_format, preserve_format
-from .backend.arrays.tensor_types import set_default_tensor_type
+from .backend.cpu.threads import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from .config import get_float32_matmul_precision, set_float32_matmul_precision
 from .core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
 from .core.size import Size
 from .core.tensor import Tensor
+from .deterministic import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
+from .ops.creation.tensor_types import CPU_TYPES, set_default_tensor_type
 from .random import (
     Generator,
     get_rng_state,
@@ -82,20 +91,33 @@ from .random import (
     set_rng_state,
 )
 from .utils.serialization import load, save
+from .version import __version__
 
 if TYPE_CHECKING:
-    from . import distributions, func
+    from . import accelerator, amp, compiler, distributions, func, jit
+    from .amp.autocast_mode import autocast, is_autocast_enabled
+    from .amp.grad_scaler import GradScaler
+    from .compiler import compile
+    from .cuda import Event as Event
+    from .cuda import OutOfMemoryError as OutOfMemoryError
+    from .cuda import Stream as Stream
+    from .func.vmap import vmap
 
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
+newaxis = None
 
-__version__ = "0.1.0"
 __all__ = [
     "Generator",
+    "GradScaler",
     "Size",
     "Tensor",
     "__version__",
+    "accelerator",
+    "amp",
+    "are_deterministic_algorithms_enabled",
+    "autocast",
     "autograd",
     "backends",
     "bfloat16",
@@ -103,6 +125,8 @@ __all__ = [
     "can_cast",
     "channels_last",
     "channels_last_3d",
+    "compile",
+    "compiler",
     "contiguous_format",
     "cuda",
     "device",
@@ -120,7 +144,10 @@ __all__ = [
     "func",
     "get_default_device",
     "get_default_dtype",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
     "get_printoptions",
     "get_rng_state",
     "hooks",
@@ -134,14 +161,18 @@ __all__ = [
     "int64",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_autocast_enabled",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "jit",
     "linalg",
     "load",
     "logging",
     "manual_seed",
     "memory_format",
     "nan",
+    "newaxis",
     "nn",
     "no_grad",
     "ops",
@@ -164,8 +195,11 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_num_interop_threads",
+    "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "special",
@@ -174,17 +208,21 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "use_deterministic_algorithms",
     "utils",
+    "version",
+    "vmap",
 ]  # fmt: skip
 __all__ += ops.__all__
+globals().update(CPU_TYPES)  # FloatTensor and the other old types
+__all__ += list(CPU_TYPES)
 
 if not TYPE_CHECKING:  # a type checker would accept any name
-
-    def __getattr__(name: str) -> Any:
-        """Imports `func`, which alone needs optree, and `distributions` at their first use."""
-        if name in ("func", "distributions"):
-            return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = getattr_of(
+        __name__, __config__="", accelerator="", amp="", compiler="", distributions="", func="", jit="", Event="cuda",
+        GradScaler="amp", OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode",
+        compile="compiler", types="", is_autocast_enabled="amp.autocast_mode", vmap="func",
+    )  # fmt: skip
 
 
 def __dir__() -> list[str]:

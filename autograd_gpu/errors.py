@@ -158,12 +158,12 @@ def codes_as_data(own: object, given: object) -> TypeError:
                      "class; make a new tensor with .to(dtype)")
 
 
-def warn_user(text: str) -> None:
-    """A UserWarning at the innermost line outside the package."""
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the innermost line outside the package."""
     package, frame, level = __name__.partition(".")[0], sys._getframe(1), 2
     while frame.f_back is not None and _is_of(package, frame):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, UserWarning, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _is_of(package: str, frame: FrameType) -> bool:

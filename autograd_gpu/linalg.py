@@ -3,8 +3,10 @@
 Uses LAPACK on the CPU, cuSOLVER and cuBLAS on CUDA.
 """
 
+from .absent import getattr_of
 from .errors import LinAlgError
 from .ops.binding import MODULES
 
 globals().update(MODULES["linalg"])
 __all__ = ["LinAlgError", *sorted(MODULES["linalg"])]  # noqa: PLE0604
+__getattr__ = getattr_of(__name__)

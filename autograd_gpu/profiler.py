@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .absent import getattr_of
 from .backend.counters import ACTIVE, LOCK, Counts
 
 
@@ -32,3 +33,4 @@ def count() -> Iterator[Counts]:
 
 
 __all__ = ["Counts", "count"]
+__getattr__ = getattr_of(__name__)

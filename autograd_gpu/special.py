@@ -4,7 +4,9 @@
 tensor([0.5])
 """
 
+from .absent import getattr_of
 from .ops.binding import MODULES
 
 globals().update(MODULES["special"])
 __all__ = sorted(MODULES["special"])  # noqa: PLE0605
+__getattr__ = getattr_of(__name__)

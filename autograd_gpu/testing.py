@@ -1,16 +1,20 @@
-"""`assert_close`: comparison of results with tolerances."""
+"""`assert_close`: comparison of results with tolerances; and `make_tensor`: random tensors as test inputs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .absent import getattr_of
 from .backend import is_array
 from .backend.arrays import dtypes
+from .backend.arrays.dtype_limits import finfo
 from .core.tensor import Tensor
 from .ops import as_tensor
+from .random import rand, randint
 
 # dtype -> PyTorch's relative and absolute tolerance; integers and bools must be equal.
 TOLERANCES = {
@@ -134,4 +138,61 @@ def _report(found: Any, wanted: Any, close: Any, away: Any, relative: Any, rtol:
     return "\n".join(lines)
 
 
-__all__ = ["assert_close"]
+# ---- inputs -------------------------------------------------------------------------------------------
+
+
+def make_tensor(
+    *shape: Any, dtype: Any, device: Any, low: float | None = None, high: float | None = None,
+    requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """A tensor of uniform random values in [low, high), seeded by `ag.manual_seed`.
+
+    By default floating-point values are in [-9, 9), signed integers in [-9, 10), unsigned ones in [0, 10), bools both.
+    `noncontiguous` takes every other element of a larger tensor, `exclude_zero` replaces zeros by the smallest positive
+    number. ValueError for an empty range, and for `requires_grad` of integers.
+
+    >>> x = ag.testing.make_tensor(2, 3, dtype=ag.int64, device="cpu", low=0, high=5)
+    >>> x.shape, bool(((x >= 0) & (x < 5)).all())
+    ((2, 3), True)
+    """
+    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    dtype = dtypes.as_dtype(dtype)
+    exact = dtype in dtypes.INTEGERS or dtype == dtypes.bool_
+    if requires_grad and exact:
+        raise ValueError("`requires_grad=True` is not supported for boolean and integral dtypes, but got "
+                         f"dtype={dtype}")
+    if noncontiguous and memory_format is not None:
+        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+                         f"noncontiguous={noncontiguous} and memory_format={memory_format}")
+    low, high = _range(dtype, low, high)
+    doubled = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes and math.prod(sizes) > 1 else sizes
+    if exact:
+        result = randint(math.ceil(low), math.ceil(high), doubled, device=device).to(dtype)
+    else:
+        wide = dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
+        result = (rand(doubled, dtype=wide, device=device) * (high - low) + low).to(dtype)
+    result = result[..., ::2] if doubled != sizes else result
+    if exclude_zero:
+        result[result == 0] = True if exact else float(finfo(dtype).tiny)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _range(dtype: np.dtype, low: float | None, high: float | None) -> tuple[float, float]:
+    """The limits of random values, by default the dtype's, within what it can hold."""
+    default = (0, 2) if dtype == dtypes.bool_ else (0, 10) if dtype.kind == "u" else (-9, 10)
+    if dtype in dtypes.FLOATS:
+        default, info = (-9, 9), finfo(dtype)
+    low, high = default[0] if low is None else low, default[1] if high is None else high
+    if math.isnan(low) or math.isnan(high):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
+    if low >= high:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    if dtype in dtypes.FLOATS:
+        least, most = float(info.min), float(info.max)
+    else:
+        least, most = (0, 2) if dtype == dtypes.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
+    return max(low, least), min(high, most)
+
+
+__all__ = ["assert_close", "make_tensor"]
+__getattr__ = getattr_of(__name__)

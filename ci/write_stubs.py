@@ -24,6 +24,7 @@ from autograd_gpu.core.codegen import keywords  # noqa: E402
 from autograd_gpu.core.declare.op import OpDef  # noqa: E402
 from autograd_gpu.nn import functional  # noqa: E402
 from autograd_gpu.ops import binding  # noqa: E402
+from autograd_gpu.ops.creation import tensor_types  # noqa: E402
 
 REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
@@ -118,6 +119,7 @@ def bound_methods() -> list[str]:
     lines += [f"def __{name}__(self, other: TensorLike) -> Tensor: ..." for name in operators]
     properties = binding.PROPERTIES.items()
     lines += [f"@property\ndef {name}{signature_of(function, True)}: ..." for name, function in properties]
+    lines.append(f"def __new__{of_function(tensor_types.construct, False)}: ...")
     lines.append("def __iter__(self) -> Iterator[Tensor]: ...")
     lines.append("def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, "
                  "create_graph: bool = False, inputs: Any = None) -> None: ...")

@@ -70,3 +70,58 @@ def test_strides_and_devices():
     ag.testing.assert_close(x, ag.ones(3, 2).t())
     with pytest.raises(AssertionError, match=r"attribute 'stride\(\)' do not match: \(3, 1\) != \(1, 2\)"):
         ag.testing.assert_close(x, ag.ones(3, 2).t(), check_stride=True)
+
+
+RANGES = {  # dtype -> the values that occur by default
+    "bool": {0, 1}, "uint8": set(range(10)), "int8": set(range(-9, 10)), "int64": set(range(-9, 10)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [*RANGES, "float16", "bfloat16", "float32", "float64"])
+def test_make_tensor(dtype, device):
+    x = ag.testing.make_tensor((40, 50), dtype=getattr(ag, dtype), device=device)
+    assert (x.shape, str(x.dtype), x.device.type) == ((40, 50), dtype, device)
+    if dtype in RANGES:
+        assert set(x.flatten().tolist()) == RANGES[dtype]
+    else:
+        assert -9 <= float(x.min()) < -8.5
+        assert 8.5 < float(x.max()) <= 9
+    ag.manual_seed(3)
+    first = ag.testing.make_tensor(3, 2, dtype=x.dtype, device=device)
+    ag.manual_seed(3)
+    assert (ag.testing.make_tensor([3, 2], dtype=x.dtype, device=device) == first).all()
+
+
+@pytest.mark.parametrize("options", [
+    {"low": 0, "high": 1, "exclude_zero": True}, {"low": 2, "high": 5}, {"low": -1}, {"high": 3},
+    {"low": -1e6, "high": 1e6},
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_make_tensor_within(dtype, options):
+    """The values lie between the limits that PyTorch's show."""
+    made = [m.testing.make_tensor(3000, dtype=getattr(m, dtype), device="cpu", **options).double() for m in (torch, ag)]
+    (low, high), (least, most) = [(float(x.min()), float(x.max())) for x in made]
+    assert abs(low - least) + abs(high - most) <= 0.02 * (high - low) + 1e-6
+    assert not options.get("exclude_zero") or bool((made[1] != 0).all())
+
+
+def test_make_tensor_layouts():
+    for m in (torch, ag):
+        make = lambda *sizes, m=m, **kw: m.testing.make_tensor(*sizes, dtype=m.float32, device="cpu", **kw)  # noqa: E731
+        strides = [make(*sizes, noncontiguous=True).stride() for sizes in ((3,), (1,), (3, 2), ())]
+        assert strides == [(2,), (1,), (4, 2), ()]
+        assert make(2, requires_grad=True).requires_grad
+
+
+@pytest.mark.parametrize("options", [
+    {"low": 2, "high": 1}, {"dtype": "int8", "low": 1, "high": 1}, {"low": float("nan")},
+    {"dtype": "int64", "requires_grad": True}, {"noncontiguous": True, "memory_format": "contiguous_format"},
+])  # fmt: skip
+def test_make_tensor_refuses(options):
+    texts = []
+    for m in (torch, ag):
+        named = {name: getattr(m, value) if isinstance(value, str) else value for name, value in options.items()}
+        with pytest.raises(ValueError, match=" ") as error:
+            m.testing.make_tensor(3, **{"dtype": m.float32, "device": "cpu", **named})
+        texts.append(str(error.value).replace("torch.", "").replace("autograd_gpu.", ""))
+    assert texts[0] == texts[1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
+import inspect
 
 import pytest
 from torch_names import NAMES
@@ -13,7 +16,15 @@ pytestmark = pytest.mark.cpu
 
 
 def find(module, name):
-    return functools.reduce(getattr, name.split("."), module)
+    return functools.reduce(step, name.split("."), module)
+
+
+def step(found, name):
+    """An attribute; a submodule of PyTorch may have to be imported first."""
+    if inspect.ismodule(found) and not hasattr(found, name):
+        with contextlib.suppress(ModuleNotFoundError):
+            return importlib.import_module(f"{found.__name__}.{name}")
+    return getattr(found, name)
 
 
 def missing(module, names):

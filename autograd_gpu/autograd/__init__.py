@@ -1,5 +1,8 @@
 """The public autograd API: grad, backward, Function, hooks, gradcheck, functional."""
 
+from typing import TYPE_CHECKING
+
+from ..absent import getattr_of
 from ..config import (
     enable_grad,
     inference_mode,
@@ -23,3 +26,6 @@ __all__ = [
     "is_multithreading_enabled", "no_grad", "once_differentiable", "set_detect_anomaly", "set_grad_enabled",
     "set_multithreading_enabled",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = getattr_of(__name__)

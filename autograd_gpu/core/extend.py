@@ -74,7 +74,7 @@ from .interpret.writes import (
 from .saved.saved_tensor import SavedIntoView, SavedOutput, plain
 from .saved.saved_tensor_hooks import EnoughSaved, give, withholding
 from .size import Size
-from .tensor import Parameter, StorageTensor, Tensor, alias, wrap, wrap_codes, wrap_given
+from .tensor import Parameter, StorageTensor, Tensor, alias, as_subclass, wrap, wrap_codes, wrap_given
 
 __all__ = [
     "ALWAYS",
@@ -121,6 +121,7 @@ __all__ = [
     "along",
     "as_number",
     "as_numbers",
+    "as_subclass",
     "bump_version",
     "call",
     "check_inplace",

@@ -24,7 +24,8 @@ from .printing import tensor_repr
 class Tensor(Exchange):
     """A NumPy array (CPU) or CuPy array (CUDA) with automatic differentiation.
 
-    Created by `ag.tensor`, `ag.zeros` and the other factories, never by calling the class.
+    Created by `ag.tensor`, `ag.zeros` and the other factories; a call of the class is PyTorch's old constructor, see
+    `construct` in ops/creation/tensor_types.py.
 
     >>> x = ag.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -39,9 +40,6 @@ class Tensor(Exchange):
 
     __hash__ = object.__hash__
     __array_priority__ = 1000.0  # CuPy arrays defer to us in `array * tensor`
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise TypeError("Tensor is not called directly; use ag.tensor(data) to copy or ag.as_tensor(data) to share")
 
     # ---- the array -----------------------------------------------------------------------------
 
@@ -349,6 +347,15 @@ def wrap_given(array: Any) -> Tensor:
 def alias(tensor: Tensor) -> Tensor:
     """Makes a constant that shares memory and version counter with `tensor`."""
     return tensor._alias()
+
+
+def as_subclass(tensor: Tensor, cls: type[Tensor]) -> Tensor:
+    """Makes a leaf of class `cls` that shares memory and version counter with `tensor`, which has no history."""
+    if not tensor.is_leaf:
+        raise RuntimeError(f"a {cls.__name__} is made as a leaf, and this tensor has a history; detach() it first")
+    result = rebuild(cls, tensor._array, tensor.requires_grad, None)
+    result._storage = storage_of(tensor)
+    return result
 
 
 def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:

@@ -43,9 +43,6 @@ class Tensor(Exchange):
     _grad: Tensor | None
     _base: Tensor | None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        ...
-
     @property
     def data(self) -> Tensor:
         ...
@@ -855,6 +852,9 @@ class Tensor(Exchange):
     def is_nonzero(self) -> builtins.bool:
         ...
 
+    def is_pinned(self, device: Any=None) -> builtins.bool:
+        ...
+
     def is_same_size(self, other: Tensor) -> builtins.bool:
         ...
 
@@ -1194,6 +1194,9 @@ class Tensor(Exchange):
     def permute(self, *order: Any, dims: Any=None) -> Tensor:
         ...
 
+    def pin_memory(self, device: Any=None) -> Tensor:
+        ...
+
     def pinverse(self, rcond: builtins.float=1e-15) -> Tensor:
         ...
 
@@ -1222,6 +1225,9 @@ class Tensor(Exchange):
         ...
 
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool=False) -> Tensor:
+        ...
+
+    def qr(self, some: builtins.bool=True) -> Any:
         ...
 
     def quantile(self, q: Any, dim: builtins.int | None=None, keepdim: builtins.bool=False, *, interpolation: str='linear', axis: Any=..., keepdims: Any=...) -> Tensor:
@@ -1426,6 +1432,9 @@ class Tensor(Exchange):
         ...
 
     def sum_to_size(self, *size: Any) -> Tensor:
+        ...
+
+    def svd(self, some: builtins.bool=True, compute_uv: builtins.bool=True) -> Any:
         ...
 
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
@@ -1731,6 +1740,13 @@ class Tensor(Exchange):
     def is_sparse(self) -> builtins.bool:
         ...
 
+    @property
+    def real(self) -> Tensor:
+        ...
+
+    def __new__(cls: Any, *sizes: Any, data: Any=None, size: Any=None, device: Any=None) -> Tensor:
+        ...
+
     def __iter__(self) -> Iterator[Tensor]:
         ...
 
@@ -1771,6 +1787,9 @@ def wrap_given(array: Any) -> Tensor:
     ...
 
 def alias(tensor: Tensor) -> Tensor:
+    ...
+
+def as_subclass(tensor: Tensor, cls: type[Tensor]) -> Tensor:
     ...
 
 def rebuild(cls: type[Tensor], array: Any, requires_grad: bool, state: Any) -> Any:

@@ -8,8 +8,10 @@ the like do nothing, and other functions raise an error that says what is missin
 
 from typing import TYPE_CHECKING, Any
 
+from ..absent import getattr_of
 from ..backend.cuda.runtime import is_available
 from ..backend.cuda.streams import Event, ExternalStream, Stream, current_stream, default_stream, set_stream, stream
+from ..ops.creation.tensor_types import CUDA_TYPES
 from .devices import (
     DeviceProperties,
     current_device,
@@ -18,6 +20,10 @@ from .devices import (
     get_device_capability,
     get_device_name,
     get_device_properties,
+    init,
+    ipc_collect,
+    is_bf16_supported,
+    is_initialized,
     set_device,
     synchronize,
 )
@@ -25,13 +31,17 @@ from .memory import (
     empty_cache,
     get_per_process_memory_fraction,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
     memory_stats,
     memory_summary,
     out_of_memory_error,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
@@ -42,6 +52,8 @@ from .seeds import (
     initial_seed,
     manual_seed,
     manual_seed_all,
+    seed,
+    seed_all,
     set_rng_state,
     set_rng_state_all,
 )
@@ -53,7 +65,9 @@ else:
     def __getattr__(name: str) -> Any:
         if name == "OutOfMemoryError":  # CuPy's class, imported at first use
             return out_of_memory_error()
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _other(name)
+
+    _other = getattr_of(__name__, amp="", nvtx="")
 
 
 __all__ = [
@@ -62,6 +76,7 @@ __all__ = [
     "ExternalStream",
     "OutOfMemoryError",
     "Stream",
+    "amp",
     "clock_rate",
     "current_device",
     "current_stream",
@@ -75,20 +90,31 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "init",
     "initial_seed",
+    "ipc_collect",
     "is_available",
+    "is_bf16_supported",
+    "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
     "memory_summary",
     "memory_usage",
+    "nvtx",
     "power_draw",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
     "set_device",
     "set_per_process_memory_fraction",
     "set_rng_state",
@@ -99,6 +125,8 @@ __all__ = [
     "temperature",
     "utilization",
 ]
+globals().update(CUDA_TYPES)  # FloatTensor and the other old types
+__all__ += list(CUDA_TYPES)
 
 
 def __dir__() -> list[str]:

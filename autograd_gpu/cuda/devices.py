@@ -171,3 +171,37 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     """
     properties = get_device_properties(device)
     return properties.major, properties.minor
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current device computes in bfloat16: from compute capability 8.0 on; False without CUDA.
+
+    >>> if not ag.cuda.is_available():
+    ...     assert not ag.cuda.is_bf16_supported()
+    """
+    return runtime.is_available() and get_device_capability() >= (8, 0)
+
+
+def init() -> None:
+    """Checks that CUDA is available: ImportError or RuntimeError that says what is missing. It needs no other call.
+
+    >>> if ag.cuda.is_available():
+    ...     ag.cuda.init()
+    """
+    runtime.count_devices()
+
+
+def is_initialized() -> bool:
+    """Whether CuPy is imported, with which CUDA starts at its first use.
+
+    >>> ag.cuda.is_initialized() in (True, False)
+    True
+    """
+    return runtime.loaded() is not None
+
+
+def ipc_collect() -> None:
+    """Does nothing: no memory is shared between processes.
+
+    >>> ag.cuda.ipc_collect()
+    """

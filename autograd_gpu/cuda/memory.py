@@ -193,3 +193,8 @@ def memory_summary(device: Any = None) -> str:
     rows.append(f"{'free on the device':<32}{free / MIB:>12.1f}")
     rows.append(f"{'size of the device':<32}{total / MIB:>12.1f}")
     return "\n".join(rows)
+
+
+# PyTorch's older names. `reset_max_memory_allocated` resets all peaks, in PyTorch, too.
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats

@@ -29,6 +29,24 @@ def manual_seed_all(seed: int) -> None:
         random.default_generator(f"cuda:{index}").manual_seed(seed)
 
 
+def seed() -> None:
+    """Seeds the default generator of the current device with a random number; nothing where CUDA is not available.
+
+    >>> ag.cuda.seed()
+    """
+    if device_count():
+        random.default_generator(f"cuda:{current_device()}").seed()
+
+
+def seed_all() -> None:
+    """Seeds the default generators of all CUDA devices with one random number.
+
+    >>> ag.cuda.seed_all()
+    """
+    if device_count():
+        manual_seed_all(random.default_generator("cuda:0").seed())
+
+
 def get_rng_state(device: Any = "cuda") -> Any:
     """The state of the default generator of `device`, as an array for `set_rng_state`.
 

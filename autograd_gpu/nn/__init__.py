@@ -1,5 +1,8 @@
 """Layers, losses and initializers, with PyTorch's names."""
 
+from typing import TYPE_CHECKING
+
+from ..absent import getattr_of
 from ..core.tensor import Parameter
 from . import functional, hooks, init, module, transformer, utils
 from .activation import (
@@ -62,6 +65,8 @@ from .piecewise_activations import (
     Threshold,
 )
 from .pooling import AdaptiveAvgPool1d, AvgPool1d, MaxPool1d, PixelShuffle, PixelUnshuffle
+from .recurrent import GRU, LSTM, RNN, RNNBase
+from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .regression_losses import HuberLoss, L1Loss, MSELoss, SmoothL1Loss
 from .shape import Flatten, Identity, Unflatten
 from .similarity import CosineSimilarity, PairwiseDistance
@@ -72,6 +77,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdaptiveAvgPool1d",
     "AlphaDropout",
@@ -94,6 +102,7 @@ __all__ = [
     "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -108,6 +117,7 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LazyLinear",
     "LeakyReLU",
@@ -135,6 +145,9 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -165,9 +178,13 @@ __all__ = [
     "hooks",
     "init",
     "module",
+    "modules",
     "transformer",
     "utils",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = getattr_of(__name__, modules="")
 
 
 def __dir__() -> list[str]:

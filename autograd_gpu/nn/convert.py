@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,9 +11,11 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS, as_dtype
 from ..backend.arrays.memory_format import is_contiguous_format
+from ..config import no_grad
 from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor
 from .parameter import is_lazy
+from .registry import BUFFER, TRANSIENT
 from .traversal import M, Tree
 
 Self = TypeVar("Self", bound="Movable")
@@ -20,6 +23,25 @@ Self = TypeVar("Self", bound="Movable")
 
 class Movable(Tree[M]):
     """The part of Module that converts."""
+
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Puts fn(tensor) in the place of the data of each parameter, gradient and buffer, and returns the module.
+
+        `recurse=False` leaves out the children. Overrides are called by the methods that convert; a module that holds
+        tensors besides may convert them there. Uninitialized parameters are left alone.
+        """
+        if recurse:
+            for child in self.children():
+                child._apply(fn)
+        with no_grad():
+            for tensor in self.parameters(recurse=False):
+                if not is_lazy(tensor):
+                    tensor.data = fn(tensor)
+                    if tensor.grad is not None:
+                        tensor.grad = fn(tensor.grad)
+        for name, buffer in self._ag_members(BUFFER, TRANSIENT):
+            self._ag_set(name, fn(buffer), self._ag_kinds[name])
+        return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Converts parameters, buffers and gradients in place: to(device), to(dtype), both, or to(tensor).
@@ -85,14 +107,22 @@ def parse(
 
 
 def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> None:
-    """Converts every parameter, its gradient and every buffer below `root`, all or (if one fails) none."""
+    """Converts every parameter, its gradient and every buffer below `root`, all or (if one fails) none.
+
+    Where a module overrides `_apply`, they are converted one after another, by it.
+    """
+    if any(type(module)._apply is not Movable._apply for module in root.modules()):
+        root._apply(lambda tensor: _as_wanted(tensor, device, dtype))
+        for uninitialized in filter(is_lazy, root.parameters()):
+            uninitialized.place(device, dtype)  # type: ignore[attr-defined]
+        return
     tensors: list[Tensor] = []
     lazy: list[Any] = []
     for leaf in [*root.parameters(), *root.buffers()]:
         (lazy if is_lazy(leaf) else tensors).append(leaf)
         if leaf.grad is not None:
             tensors.append(leaf.grad)
-    arrays = [_converted(tensor, device, dtype) for tensor in tensors]
+    arrays = [_as_wanted(tensor, device, dtype).array for tensor in tensors]
     for tensor, array in zip(tensors, arrays, strict=True):
         if array is not tensor.array:
             # The object stays the same, since optimizers and hooks hold it; the version is bumped for saved tensors.
@@ -102,10 +132,8 @@ def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> N
         parameter.place(device, dtype)
 
 
-def _converted(tensor: Tensor, device: Device | None, dtype: np.dtype | None) -> Any:
+def _as_wanted(tensor: Tensor, device: Device | None, dtype: np.dtype | None) -> Tensor:
     wanted = tensor.detach()
     if device is not None:
         wanted = wanted.to(device)
-    if dtype is not None and tensor.dtype in FLOATS:
-        wanted = wanted.to(dtype)
-    return wanted.array
+    return wanted.to(dtype) if dtype is not None and tensor.dtype in FLOATS else wanted

@@ -1,5 +1,6 @@
 """The functions of PyTorch's nn.functional; most are ops."""
 
+from ..absent import getattr_of
 from ..ops.binding import MODULES
 from .functional_embedding import embedding, embedding_bag
 from .functional_inplace import (
@@ -55,3 +56,4 @@ __all__ = [  # noqa: PLE0604
     "silu",
     "threshold",
 ]
+__getattr__ = getattr_of(__name__)

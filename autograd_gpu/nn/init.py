@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from .. import backend, ops, random
 from ..backend.arrays.dtypes import float64, wide
 from ..config import no_grad
 from ..core.tensor import Tensor, wrap
-from ..ops.creation.factories import eye
+from ..errors import warn_user
 from ..random import Generator
 
 __all__ = [
@@ -129,7 +131,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     _check_matrix(tensor)
     with no_grad():
-        return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+        return tensor.copy_(ops.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -236,11 +238,16 @@ def kaiming_normal_(
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(fan, 1))  # fan 0: no element to draw
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan of a weight for mode "fan_in" or "fan_out"; ValueError for another mode."""
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan = _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / math.sqrt(max(fan, 1))  # fan 0: no element to draw
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
@@ -249,3 +256,24 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _by_old_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function by its name without the "_", under which PyTorch had it first; warns as PyTorch does."""
+    new = function.__name__
+    old = new.removesuffix("_")
+
+    def deprecated(*args: Any, **kwargs: Any) -> Tensor:
+        warn_user(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning)
+        return function(*args, **kwargs)
+
+    deprecated.__name__ = deprecated.__qualname__ = old
+    deprecated.__doc__ = f"`{new}` by its old name."
+    return deprecated
+
+
+uniform, normal = _by_old_name(uniform_), _by_old_name(normal_)
+constant, eye = _by_old_name(constant_), _by_old_name(eye_)
+xavier_uniform, xavier_normal = _by_old_name(xavier_uniform_), _by_old_name(xavier_normal_)
+kaiming_uniform, kaiming_normal = _by_old_name(kaiming_uniform_), _by_old_name(kaiming_normal_)
+orthogonal, sparse = _by_old_name(orthogonal_), _by_old_name(sparse_)

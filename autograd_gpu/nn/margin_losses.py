@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..core.tensor import Tensor
 from . import functional as F
@@ -10,8 +11,8 @@ from .regression_losses import Loss, WeightedLoss
 
 
 class _MarginLoss(Loss):
-    def __init__(self, margin: float, reduction: str) -> None:
-        super().__init__(reduction)
+    def __init__(self, margin: float, *reduction: Any) -> None:
+        super().__init__(*reduction)
         self.margin = margin
 
     def _ag_check_positive(self) -> None:
@@ -26,8 +27,11 @@ class MarginRankingLoss(_MarginLoss):
     2.0
     """
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(margin, reduction)
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
@@ -40,8 +44,11 @@ class HingeEmbeddingLoss(_MarginLoss):
     2.0
     """
 
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        super().__init__(margin, reduction)
+    def __init__(
+        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, self.margin, self.reduction)
@@ -54,8 +61,11 @@ class CosineEmbeddingLoss(_MarginLoss):
     1.0
     """
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(margin, reduction)
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
@@ -80,9 +90,10 @@ class MultiMarginLoss(WeightedLoss):
     """
 
     def __init__(
-        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(weight, reduction)
+        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.ndim != 1:
@@ -129,9 +140,10 @@ class TripletMarginLoss(_MarginLoss):
     """
 
     def __init__(
-        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
-    ) -> None:
-        super().__init__(margin, reduction)
+        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+        size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, size_average, reduce, reduction)
         self._ag_check_positive()
         self.p = p
         self.eps = eps
@@ -155,7 +167,7 @@ class TripletMarginWithDistanceLoss(_MarginLoss):
         self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
         swap: bool = False, reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(margin, reduction)
+        super().__init__(margin, None, None, reduction)
         self._ag_check_positive()
         self.distance_function = distance_function
         self.swap = swap

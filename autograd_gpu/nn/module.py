@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ..absent import warn_once
 from ..autograd.zero_grad import zero_grad
 from . import hooks
 from .convert import Movable
@@ -18,8 +19,9 @@ from .hooks import (
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
 )
-from .registry import MODULE
-from .state_dict import IncompatibleKeys, Stateful
+from .internals import Transients, members, module_hooks, state_hooks
+from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT
+from .state_dict import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, IncompatibleKeys, Stateful
 
 __all__ = [
     "IncompatibleKeys",
@@ -53,6 +55,18 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
     """
 
     training: bool
+
+    # PyTorch's dicts, see internals.py.
+    _parameters, _buffers, _modules = members(PARAMETER), members(BUFFER, TRANSIENT), members(MODULE)
+    _forward_hooks, _forward_pre_hooks = module_hooks(hooks.POST), module_hooks(hooks.PRE)
+    _backward_hooks, _backward_pre_hooks = module_hooks(hooks.BACKWARD), module_hooks(hooks.BACKWARD_PRE)
+    _state_dict_hooks, _state_dict_pre_hooks = state_hooks(SAVE_POST), state_hooks(SAVE_PRE)
+    _load_state_dict_pre_hooks, _load_state_dict_post_hooks = state_hooks(LOAD_PRE), state_hooks(LOAD_POST)
+
+    @property
+    def _non_persistent_buffers_set(self) -> Transients:
+        """The names of the buffers that are not in `state_dict`."""
+        return Transients(self)
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,6 +107,11 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         False
         """
         return self.train(False)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing but warn once: nothing is compiled here. Takes what PyTorch's takes."""
+        warn_once("compile", "Module.compile has no effect: nothing is compiled here, and forward runs as Python. "
+                             "This is said once.")
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
         """Sets requires_grad of all parameters, and returns the module."""

@@ -9,7 +9,7 @@ makes later reads slower (19 ns instead of 8). Private names begin with `_ag_`, 
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Parameter, Tensor
@@ -68,6 +68,10 @@ class Registry:
             object.__setattr__(self, name, value)  # the property of the class handles it
             return
         _check_name(name, kind)
+        self._ag_set(name, value, kind)
+
+    def _ag_set(self, name: str, value: Any, kind: str) -> None:
+        """Registers `value` as it is, without any check."""
         if self._ag_kinds.get(name, kind) != kind:
             del self._ag_kinds[name]  # so that it moves to the end
         self._ag_kinds[name] = kind
@@ -118,66 +122,6 @@ class Registry:
         for name, kind in self._ag_kinds.items():
             if kind in kinds and (value := getattr(self, name)) is not None:
                 yield name, value
-
-    @property
-    def _parameters(self) -> Members:
-        """The module's own parameters by name."""
-        return Members(self, PARAMETER)
-
-    @property
-    def _buffers(self) -> Members:
-        """The module's own buffers by name."""
-        return Members(self, BUFFER, TRANSIENT)
-
-    @property
-    def _modules(self) -> Members:
-        """The children by name."""
-        return Members(self, MODULE)
-
-
-class Members(MutableMapping[str, Any]):
-    """A mutable mapping of a module's attributes of some kinds; changes apply to the module."""
-
-    def __init__(self, owner: Registry, *kinds: str) -> None:
-        self.owner, self.kinds = owner, kinds
-
-    def __getitem__(self, name: str) -> Any:
-        if self.owner._ag_kinds.get(name) not in self.kinds:
-            raise KeyError(name)
-        return getattr(self.owner, name)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name in self:
-            setattr(self.owner, name, value)
-            return
-        what = {PARAMETER: "parameter", BUFFER: "buffer", MODULE: "module"}[self.kinds[0]]
-        getattr(self.owner, f"register_{what}")(name, value)
-
-    def __delitem__(self, name: str) -> None:
-        self[name]  # KeyError for other attributes
-        delattr(self.owner, name)
-
-    def __reversed__(self) -> Iterator[str]:
-        return reversed(list(self))
-
-    def keys(self) -> KeysView[str]:
-        """The names, as a dict view, which supports `reversed`; so do `values` and `items`."""
-        return dict.fromkeys(self).keys()
-
-    def values(self) -> ValuesView[Any]:
-        return {name: self[name] for name in self}.values()
-
-    def items(self) -> ItemsView[str, Any]:
-        return {name: self[name] for name in self}.items()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([name for name, kind in self.owner._ag_kinds.items() if kind in self.kinds])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
 
 
 def _kind_of(value: Parameter | Registry | Buffer) -> str:

@@ -1,12 +1,9 @@
 """Regression losses as modules, and the base class of losses. `reduction` is "mean", "sum" or "none" (per element).
 
-Losses also accept PyTorch's deprecated `size_average` and `reduce` as keywords, and warn as PyTorch does.
+Losses take PyTorch's deprecated `size_average` and `reduce` in PyTorch's places, and warn as PyTorch does.
 """
 
 from __future__ import annotations
-
-import functools
-from typing import Any
 
 from ..core.codegen.keywords import old_reduction
 from ..core.tensor import Tensor
@@ -15,40 +12,32 @@ from . import functional as F
 from .module import Module
 
 
-def _with_deprecated_keywords(init: Any) -> Any:
-    """Wraps an __init__ to accept `size_average` and `reduce` as keywords."""
-
-    @functools.wraps(init)
-    def wrapped(self: Loss, *args: Any, size_average: Any = None, reduce: Any = None, **kwargs: Any) -> None:
-        if size_average is not None or reduce is not None:
-            kwargs["reduction"] = old_reduction(size_average, reduce)
-        init(self, *args, **kwargs)
-
-    return wrapped
-
-
 class Loss(Module):
-    """Base class of losses with a `reduction`."""
+    """Base class of losses with a `reduction`: Loss(size_average=None, reduce=None, reduction="mean")."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls) and cls.__module__.startswith(__name__.rpartition(".")[0]):
-            cls.__init__ = _with_deprecated_keywords(cls.__init__)  # type: ignore[method-assign]
-
-    @_with_deprecated_keywords
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__()
-        check_reduction(reduction)
+        if size_average is not None or reduce is not None:
+            reduction = old_reduction(size_average, reduce)
+        self._ag_check_reduction(reduction)
         self.reduction = reduction
+
+    def _ag_check_reduction(self, reduction: str) -> None:
+        check_reduction(reduction)
 
 
 class WeightedLoss(Loss):
-    """Base class of losses with a `weight` buffer."""
+    """Base class of losses with a `weight` buffer: WeightedLoss(weight=None, size_average=None, reduce=None, ...)."""
 
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
 
@@ -90,7 +79,7 @@ class HuberLoss(Loss):
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -106,8 +95,10 @@ class SmoothL1Loss(Loss):
     1.125
     """
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

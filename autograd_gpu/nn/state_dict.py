@@ -141,6 +141,20 @@ class Stateful(Tree[M]):
         """
         return self._ag_add_state_hook(SAVE_POST, hook)
 
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`register_state_dict_post_hook` by the name that PyTorch had before; what the hook returns must be None."""
+        return self._ag_add_state_hook(SAVE_POST, hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """`register_load_state_dict_pre_hook`, by default for a hook that does not take the module."""
+
+        def without_module(module: Any, *args: Any) -> Any:
+            return hook(*args)
+
+        return self._ag_add_state_hook(LOAD_PRE, hook if with_module else without_module)
+
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Registers a hook that runs before a state dict is loaded, and may change the dict in place.
 

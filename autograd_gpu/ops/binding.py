@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..absent import TENSOR_NAMES, AbsentMethod
 from ..core.declare.public import NAMED, Named
 from ..core.extend import Tensor, operator
 from ..errors import OpDeclarationError
 from . import properties
 from ._support.out import taking_out
-from .creation import convert
+from .creation import convert, tensor_types
 from .elementwise import arithmetic, bitwise, comparison, division, unary
 from .indexing import index, setitem
 from .inplace import record, views
@@ -43,7 +44,7 @@ IN_PLACE = {  # operator -> the method that it calls
 }
 PROPERTIES = {
     "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
-    "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse,
+    "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse, "real": properties.real,
 }
 
 # The result of `bind`: name -> function of each public module, of Tensor, and of NumPy's and CuPy's ufuncs.
@@ -92,12 +93,18 @@ def _reversed(self: Tensor) -> Tensor:
     return rearrange.flip(self, (0,)) if self.ndim else self
 
 
+def _dir(self: Tensor) -> list[str]:
+    return sorted(set(object.__dir__(self)) - set(TENSOR_NAMES))
+
+
 def bind() -> None:
     """Fills the tables, and sets Tensor's methods and operators."""
     for named in NAMED:
         _add(named)
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
+    for name in TENSOR_NAMES:
+        setattr(Tensor, name, AbsentMethod(name))
     for name, function in OPERATORS.items():
         setattr(Tensor, f"__{name}__", function)
     for name, function in BINARY.items():
@@ -111,6 +118,8 @@ def bind() -> None:
         setattr(Tensor, name, property(function))
     Tensor.__matmul__ = matmul.matmul  # type: ignore[method-assign]  # the stub declares what is set here
     Tensor.__rmatmul__ = reflected(matmul.matmul)  # type: ignore[method-assign]
+    Tensor.__new__ = tensor_types.construct  # type: ignore[method-assign]
+    Tensor.__dir__ = _dir  # type: ignore[assignment, method-assign]
     Tensor.__iter__ = _iterate  # type: ignore[method-assign]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]

@@ -106,6 +106,16 @@ def is_complex(input: Tensor) -> bool:
     return False
 
 
+@public()
+def real(input: Tensor) -> Tensor:
+    """input itself, since no dtype is complex; also the property `x.real`.
+
+    >>> ag.real(ag.ones(2)), ag.ones(2).real
+    (tensor([1., 1.]), tensor([1., 1.]))
+    """
+    return input
+
+
 @public(methods=True)
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype of input is signed.

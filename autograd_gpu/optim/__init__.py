@@ -1,5 +1,8 @@
 """Optimizers, schedulers and averaged models, with PyTorch's names and arithmetic."""
 
+from typing import TYPE_CHECKING
+
+from ..absent import getattr_of
 from . import hooks, lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad
@@ -34,6 +37,9 @@ __all__ = [
     "step_in_backward",
     "swa_utils",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = getattr_of(__name__, adamw="")
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,16 @@ from ..backend.optimizers.chunks import Formula
 from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
-from .hooks import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, Hookable, with_hooks
+from .hooks import (
+    LOAD_POST,
+    LOAD_PRE,
+    SAVE_POST,
+    SAVE_PRE,
+    Hookable,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_hooks,
+)
 from .param_groups import (
     Group,
     Params,
@@ -24,11 +33,19 @@ from .param_groups import (
     check_tensors,
     completed,
     from_params,
+    required,
     way,
     with_numbers,
 )
 from .recorded import apply_recorded, check_recordable, initial, recordable, settled
 from .state_loading import loaded_group, loaded_state
+
+ParamsT = params_t = Params  # PyTorch's names of the type of an optimizer's parameters
+
+__all__ = [
+    "Optimizer", "ParamsT", "params_t", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+    "required",
+]  # fmt: skip
 
 
 class Optimizer(Hookable):

@@ -14,6 +14,17 @@ from ..core.tensor import Tensor
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
 
+
+
+class _Required:
+    """The default of an option that each group must give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
 # Options that affect how a step runs, not its result: loading a state dict does not change them.
 EXECUTION = ("foreach", "fused", "capturable", "differentiable")
 _PLAIN = frozenset((bool, float, int, list, str, tuple, type(None)))  # types of options other than tensors and arrays
@@ -46,6 +57,9 @@ def completed(group: Group, defaults: dict[str, Any], others: list[Group]) -> Gr
     if not set(params).isdisjoint([param for other in others for param in other["params"]]):
         raise ValueError("some parameters appear in more than one parameter group")
     options = {**defaults, **{k: v for k, v in group.items() if k != "params"}}
+    for name, option in options.items():
+        if option is required:
+            raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
     result = {"params": params, **{name: plain_option(name, value) for name, value in options.items()}}
     if not recorded:
         result.update({k: number(k, v) for k, v in result.items() if type(v) is tuple})  # betas: read once

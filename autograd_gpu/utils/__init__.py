@@ -1,9 +1,16 @@
 """Checkpointing, data loading, serialization, and hook handles."""
 
+from typing import TYPE_CHECKING
+
+from ..absent import getattr_of
 from . import checkpoint, data, hooks
 from .serialization import load, save
+from .swap import swap_tensors
 
-__all__ = ["checkpoint", "data", "hooks", "load", "save"]
+__all__ = ["checkpoint", "data", "hooks", "load", "save", "swap_tensors"]
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = getattr_of(__name__)
 
 
 def __dir__() -> list[str]:

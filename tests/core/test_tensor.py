@@ -64,8 +64,6 @@ class TestFactories:
             ag.tensor("text")
         with pytest.raises(ValueError, match="rectangular"):
             ag.tensor([[1], [1, 2]])
-        with pytest.raises(TypeError, match=r"use ag\.tensor"):
-            ag.Tensor([1])
         with pytest.raises(RuntimeError, match="expected 'cpu', 'cuda' or 'cuda:N'"):
             ag.zeros(2, device="tpu")
         with pytest.raises(RuntimeError, match="floating point dtype"):

@@ -36,7 +36,6 @@ def in_thread(run):
 def test_every_public_name_has_a_docstring_with_an_example():
     for name in set(ag.cuda.__all__) - {"OutOfMemoryError"}:
         assert ">>>" in (getattr(ag.cuda, name).__doc__ or ""), name
-    assert not hasattr(ag.cuda, "amp")
 
 
 @pytest.mark.cuda

@@ -13,6 +13,9 @@ PYTORCH = {  # private names that PyTorch's classes have, too: a subclass overri
     "_get_closed_form_lr", "_get_lr_called_within_step", "_initial_step", "_is_initial", "_update_lr", "_last_lr",
     "_step_count", "_initial_lr", "_milestones", "_schedulers", "_init_is_better", "_format_param", "_annealing_cos",
     "_annealing_linear", "_reset", "_in_projection", "_qkv_same_embed_dim", "_scale_fn_ref", "_scale_fn_custom",
+    "_apply", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
+    "_load_state_dict_post_hooks", "_load_state_dict_pre_hooks", "_non_persistent_buffers_set",
+    "_register_load_state_dict_pre_hook", "_register_state_dict_hook", "_state_dict_hooks", "_state_dict_pre_hooks",
     "_triangular_scale_fn", "_triangular2_scale_fn", "_exp_range_scale_fn", "_steps_before",
 }  # fmt: skip
 

@@ -96,10 +96,13 @@ ELSEWHERE = {  # name -> the file that tests it
     "unsafe_split_with_sizes": "ops/inplace/test_functions.py",
     "from_dlpack": "core/test_interop.py",
     "from_numpy": "core/test_tensor.py",
+    "qr": "ops/linalg/test_old_names.py",
     "nn.functional.gumbel_softmax": "nn/test_functional_inplace.py",
 }
 OTHERS = {  # which have their own tests
-    "Checkpoints", "Derivatives", "In place", "Layers", "Modules", "Optimizers", "Properties, dtypes, modes",
+    "Checkpoints", "Compilers, mixed precision", "Derivatives", "Import paths", "In place", "Layers", "Modules",
+    "Old tensor types", "Optimizers", "Properties, dtypes, modes", "Pruning", "Recurrent layers",
+    "Settings and devices",
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ DIFFERENT = {
     "tensor_split": "the documented name", "hsplit": "the documented name", "vsplit": "the documented name",
     "dsplit": "the documented name", "multi_head_attention_forward": "fewer switches",
     "vector_norm": "the documented name", "elu": "elu_ has machinery there",
+    "compile": "any option, none has an effect",
 }  # fmt: skip
 SPACES = [(torch, ag, ""), (torch.linalg, ag.linalg, "linalg_"), (torch.special, ag.special, "special_"),
           (torch.nn.functional, ag.nn.functional, "")]  # fmt: skip

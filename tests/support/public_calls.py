@@ -244,6 +244,8 @@ LINALG = {
     "logdet": [(lambda m, x: m.logdet(definite(m, x)), (2, 3, 3))],
     "matrix_power": [(lambda m, x, n=n: m.matrix_power(regular(m, x), n), SQUARE) for n in (3, -2, 0)],
     "pinverse": [(lambda m, x: m.pinverse(x), (4, 2))],
+    "svd": [(lambda m, x: m.svd(x)[1], (4, 2)), (lambda m, x: m.svd(x, compute_uv=False)[1], (2, 3)),
+            (lambda m, x: (lambda r: (r[0] * r[1].exp()) @ r[2].mT)(m.svd(x)), (4, 2))],
     "linalg.cholesky_ex": [(lambda m, x: m.linalg.cholesky_ex(definite(m, x))[0], SQUARE)],
     "linalg.cond": [(lambda m, x: m.linalg.cond(regular(m, x)), SQUARE),
                     (lambda m, x: m.linalg.cond(regular(m, x), "nuc"), SQUARE)],

@@ -63,7 +63,8 @@ FAMILIES = {
         vdot
     """,
     "Linear algebra": """
-        cholesky_inverse cholesky_solve det inverse logdet lu_unpack matrix_exp matrix_power pinverse slogdet
+        cholesky_inverse cholesky_solve det inverse logdet lu_unpack matrix_exp matrix_power pinverse qr slogdet
+        svd
         linalg.cholesky linalg.cholesky_ex linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh
         linalg.eigvals linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.lstsq linalg.lu
         linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matmul linalg.matrix_exp linalg.matrix_norm
@@ -118,6 +119,18 @@ FAMILIES = {
         nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
         nn.TransformerEncoderLayer nn.Unflatten
     """,
+    "Recurrent layers": """
+        nn.GRU nn.GRUCell nn.LSTM nn.LSTMCell nn.RNN nn.RNNBase nn.RNNCell nn.RNNCellBase
+        nn.RNNBase.all_weights nn.RNNBase.flatten_parameters nn.RNNBase.reset_parameters
+        nn.utils.rnn.PackedSequence nn.utils.rnn.invert_permutation nn.utils.rnn.pack_padded_sequence
+        nn.utils.rnn.pack_sequence nn.utils.rnn.pad_packed_sequence nn.utils.rnn.pad_sequence
+        nn.utils.rnn.unpack_sequence nn.utils.rnn.unpad_sequence
+        nn.utils.rnn.PackedSequence.byte nn.utils.rnn.PackedSequence.char nn.utils.rnn.PackedSequence.is_pinned
+        nn.utils.rnn.PackedSequence.pin_memory nn.utils.rnn.PackedSequence.short
+        nn.utils.rnn.PackedSequence.cpu nn.utils.rnn.PackedSequence.cuda nn.utils.rnn.PackedSequence.double
+        nn.utils.rnn.PackedSequence.float nn.utils.rnn.PackedSequence.half nn.utils.rnn.PackedSequence.int
+        nn.utils.rnn.PackedSequence.is_cuda nn.utils.rnn.PackedSequence.long nn.utils.rnn.PackedSequence.to
+    """,
     "Modules": """
         nn.Buffer nn.Module nn.ModuleDict nn.ModuleList nn.Parameter nn.ParameterDict nn.ParameterList nn.Sequential
         nn.utils.stateless.functional_call
@@ -157,6 +170,14 @@ FAMILIES = {
         optim.swa_utils.AveragedModel optim.swa_utils.SWALR optim.swa_utils.get_ema_multi_avg_fn
         optim.swa_utils.get_swa_multi_avg_fn optim.swa_utils.update_bn
     """,
+    "Data": """
+        utils.data.BatchSampler utils.data.ChainDataset utils.data.ConcatDataset utils.data.DataLoader
+        utils.data.Dataset utils.data.IterableDataset utils.data.RandomSampler utils.data.Sampler
+        utils.data.SequentialSampler utils.data.StackDataset utils.data.Subset utils.data.SubsetRandomSampler
+        utils.data.TensorDataset utils.data.WeightedRandomSampler utils.data.dataloader.DataLoader
+        utils.data.dataset.Dataset utils.data.default_collate utils.data.default_convert utils.data.get_worker_info
+        utils.data.random_split utils.data.sampler.Sampler Tensor.is_pinned Tensor.pin_memory
+    """,
     "Random numbers": """
         Generator _sample_dirichlet _standard_gamma _standard_gamma_grad bernoulli binomial get_rng_state initial_seed
         manual_seed multinomial normal poisson rand rand_like randint randint_like randn randn_like randperm seed
@@ -171,12 +192,68 @@ FAMILIES = {
     """,
     "Properties, dtypes, modes": """
         can_cast finfo get_default_device get_default_dtype get_device iinfo is_complex is_floating_point is_inference
-        is_nonzero is_same_size is_signed is_tensor numel promote_types result_type set_default_device set_default_dtype
-        set_printoptions
+        is_nonzero is_same_size is_signed is_tensor numel promote_types real result_type set_default_device
+        set_default_dtype set_printoptions typename
         Tensor.contiguous Tensor.cpu Tensor.data_ptr Tensor.detach Tensor.device Tensor.dim Tensor.dtype
         Tensor.element_size Tensor.is_contiguous Tensor.is_cuda Tensor.item Tensor.itemsize Tensor.nbytes Tensor.ndim
         Tensor.nelement Tensor.numpy Tensor.shape Tensor.size Tensor.storage_offset Tensor.stride Tensor.to
         Tensor.tolist Tensor.type Tensor.type_as
+    """,
+    "Old tensor types": """
+        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+        ShortTensor Tensor cuda.BFloat16Tensor cuda.BoolTensor cuda.ByteTensor cuda.CharTensor cuda.DoubleTensor
+        cuda.FloatTensor cuda.HalfTensor cuda.IntTensor cuda.LongTensor cuda.ShortTensor Tensor.new
+        set_default_tensor_type
+    """,
+    "Settings and devices": """
+        accelerator.current_accelerator accelerator.current_device_idx accelerator.current_device_index
+        accelerator.current_stream accelerator.device_count accelerator.device_index accelerator.empty_cache
+        accelerator.get_memory_info accelerator.is_available accelerator.max_memory_allocated
+        accelerator.max_memory_reserved accelerator.memory_allocated accelerator.memory_reserved
+        accelerator.memory_stats accelerator.reset_peak_memory_stats accelerator.set_device_idx
+        accelerator.set_device_index accelerator.set_stream accelerator.synchronize
+        are_deterministic_algorithms_enabled backends.cuda.is_built backends.cuda.matmul
+        backends.cudnn.flags backends.cudnn.is_available backends.mkl.is_available backends.mkldnn.is_available
+        backends.mps.is_available backends.mps.is_built backends.openmp.is_available
+        cuda.init cuda.ipc_collect cuda.is_bf16_supported cuda.is_initialized cuda.max_memory_cached
+        cuda.memory_cached cuda.nvtx.mark cuda.nvtx.range cuda.nvtx.range_pop cuda.nvtx.range_push
+        cuda.reset_max_memory_allocated cuda.reset_max_memory_cached cuda.seed cuda.seed_all
+        get_deterministic_debug_mode get_num_interop_threads get_num_threads
+        is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode set_num_interop_threads
+        set_num_threads use_deterministic_algorithms __config__.parallel_info __config__.show version.__version__
+    """,
+    "Compilers, mixed precision": """
+        GradScaler amp.GradScaler amp.autocast amp.custom_bwd amp.custom_fwd amp.is_autocast_available autocast
+        cuda.amp.GradScaler cuda.amp.autocast cuda.amp.custom_bwd cuda.amp.custom_fwd
+        is_autocast_enabled compile compiler.allow_in_graph compiler.assume_constant_result compiler.compile
+        compiler.cudagraph_mark_step_begin compiler.disable compiler.is_compiling compiler.is_dynamo_compiling
+        compiler.is_exporting compiler.reset jit.Final jit.annotate jit.export jit.freeze jit.ignore
+        jit.is_scripting jit.is_tracing jit.optimize_for_inference jit.script jit.script_if_tracing
+        jit.script_method jit.unused
+    """,
+    "Import paths": """
+        Event OutOfMemoryError Stream autograd.anomaly_mode.detect_anomaly autograd.function.Function
+        autograd.function.FunctionCtx autograd.function.once_differentiable autograd.grad_mode.no_grad
+        autograd.variable.Variable nn.modules.Linear nn.modules.activation.ReLU nn.modules.batchnorm._BatchNorm
+        nn.modules.batchnorm._NormBase nn.modules.container.Sequential nn.modules.distance.PairwiseDistance
+        nn.modules.dropout._DropoutNd nn.modules.flatten.Flatten nn.modules.instancenorm._InstanceNorm
+        nn.modules.linear.Identity nn.modules.linear.Linear nn.modules.loss._Loss
+        nn.modules.loss._WeightedLoss nn.modules.module.Module nn.modules.normalization.LayerNorm
+        nn.modules.pixelshuffle.PixelShuffle nn.modules.pooling.AvgPool1d nn.modules.rnn.RNNBase
+        nn.modules.sparse.Embedding
+        nn.modules.transformer.Transformer nn.modules.utils._ntuple nn.modules.utils._pair
+        nn.modules.utils._single nn.parameter.Parameter nn.utils.clip_grad.clip_grad_norm_
+        nn.utils.convert_parameters.parameters_to_vector optim.adam.Adam optim.adamw.AdamW optim.sgd.SGD
+        optim.lr_scheduler._LRScheduler optim.optimizer.Optimizer optim.optimizer.ParamsT optim.optimizer.required
+        testing.assert_close testing.make_tensor types.Device types.Number utils.swap_tensors vmap
+    """,
+    "Pruning": """
+        nn.utils.prune.BasePruningMethod nn.utils.prune.CustomFromMask nn.utils.prune.Identity
+        nn.utils.prune.L1Unstructured nn.utils.prune.LnStructured nn.utils.prune.PruningContainer
+        nn.utils.prune.RandomStructured nn.utils.prune.RandomUnstructured nn.utils.prune.custom_from_mask
+        nn.utils.prune.global_unstructured nn.utils.prune.identity nn.utils.prune.is_pruned
+        nn.utils.prune.l1_unstructured nn.utils.prune.ln_structured nn.utils.prune.random_structured
+        nn.utils.prune.random_unstructured nn.utils.prune.remove nn.utils.clip_grad_norm
     """,
     "Derivatives": """
         autograd.Function autograd.Variable autograd.set_multithreading_enabled

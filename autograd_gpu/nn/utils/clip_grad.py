@@ -14,7 +14,7 @@ from ...backend.cuda import foreach as cuda_foreach
 from ...config import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
-from ...errors import ArgumentError
+from ...errors import ArgumentError, warn_user
 from ...ops.creation.factories import zeros
 
 Tensors = Tensor | Iterable[Tensor]
@@ -117,6 +117,15 @@ def _left(grads: list[Tensor], write: Callable[[list[Any]], list[int]]) -> list[
     for i in set(range(len(grads))).difference(left):
         bump_version(grads[i])
     return [grads[i] for i in left]
+
+
+def clip_grad_norm(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """`clip_grad_norm_` by its old name; warns as PyTorch does."""
+    warn_user("`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_norm_(

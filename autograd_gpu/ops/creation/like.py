@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,23 +104,27 @@ def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None, r
 def new(x: Tensor, *sizes: Any, size: Any = None, device: Any = None) -> Tensor:
     """PyTorch's old constructor, in the dtype and on the device of x.
 
-    Sizes or an `ag.Size` give an uninitialized tensor; a sequence, an array or a tensor is copied. Prefer new_empty and
-    new_tensor, which are unambiguous.
+    Sizes or an `ag.Size` give an uninitialized tensor; a sequence or an array is copied, a tensor of the same dtype
+    shares its memory. Prefer new_empty and new_tensor, which are unambiguous.
 
     >>> ag.ones(2, dtype=ag.int32).new([3, 4])
     tensor([3, 4], dtype=int32)
     """
     if size is None and not sizes:
         return new_empty(x, 0, device=device)
-    if all(type(n) is int for n in sizes):
+    if all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes):
         return new_empty(x, *sizes, size=size, device=device)
     data = sizes[0] if len(sizes) == 1 else None
     if isinstance(data, Size):
         return new_empty(x, data, device=device)
-    if isinstance(data, Tensor) and data.dtype != x.dtype:
-        raise TypeError(f"new(): a tensor of {data.dtype} beside one of {x.dtype}; use x.new_tensor, which converts")
-    if not isinstance(data, (list, tuple, Tensor)) and not is_array(data):
-        raise TypeError(f"new() takes sizes, or a sequence, array or tensor; got {', '.join(map(repr, sizes)):.60}")
+    if isinstance(data, Tensor):
+        if data.dtype != x.dtype or data.is_cuda != x.is_cuda:
+            raise TypeError(f"new(): expected a tensor of {x.dtype} on {x.device}, got {data.dtype} on {data.device}; "
+                            "use x.new_tensor, which converts")
+        return data.view_as(data)
+    if isinstance(data, (str, bytes)) or not (isinstance(data, Sequence) or is_array(data)):
+        raise TypeError(f"new(): takes sizes, or data, which must be a sequence, an array or a tensor (got "
+                        f"{', '.join([type(value).__name__ for value in sizes])})")
     return new_tensor(x, data, device=device)
 
 

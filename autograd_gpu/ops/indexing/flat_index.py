@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...backend.arrays.dtypes import HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
+from ... import deterministic
+from ...backend.arrays.dtypes import FLOATS, HALF, INTEGERS, bool_, float32, int32, int64, uint32, uint64
 from ...backend.cpu import numpy_ops, pool
 from ...core.extend import RECORD, Tensor, public
 from .basic_index import FULL
@@ -84,11 +85,12 @@ def picked(xp, x, index, dim):
 # ---- sums ----------------------------------------------------------------------------------------------
 
 
-def add_at(xp, out, dim, indices, g):
+def add_at(xp, out, dim, indices, g, op):
     """`out`, a new array, plus g at [..., i0, i1, ...]; the integer arrays index from dimension `dim` < 0 on.
 
     Repeated indices accumulate, half types in float32. NumPy arrays are flattened, which makes numpy.add.at 5 to 20
-    times as fast. CuPy adds atomically in some dtypes only; int64 is added as uint64.
+    times as fast. CuPy adds atomically in some dtypes only; int64 is added as uint64. `op` is the operation's name for
+    users who want deterministic ones only.
     """
     if not g.size:
         return out
@@ -108,6 +110,8 @@ def add_at(xp, out, dim, indices, g):
         flat = out.reshape(-1)  # contiguous, so a view
         np.add.at(flat, flat_indices(out.shape, out.ndim + dim, indices), g.ravel())
     else:
+        if wide in FLOATS:
+            deterministic.alert(op)
         xp.add.at(out, (..., *indices, *[FULL] * (-dim - len(indices))), g)
     return out.astype(dtype, copy=False)
 

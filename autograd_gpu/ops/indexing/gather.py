@@ -13,7 +13,7 @@ from .index import INDEX_DTYPES, index_error_text
 
 
 def _gather_along_backward(xp, g, index, *, dim, shape):
-    return add_at(xp, xp.zeros(shape, g.dtype), -len(shape), grid(xp, index, dim), g)
+    return add_at(xp, xp.zeros(shape, g.dtype), -len(shape), grid(xp, index, dim), g, "the gradient of gather")
 
 
 @defop

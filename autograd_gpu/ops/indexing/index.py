@@ -35,6 +35,8 @@ from .basic_index import FULL, basic_index, check_non_negative, wrap_dim
 from .batched_key import BatchedKey
 from .flat_index import add_at
 
+SUMS = "adding at indices (index_add, index_put with accumulate=True, the gradients of indexing and embedding)"
+
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 MOST = 4  # the most tensors in a key of advanced_index
 INDEX_DTYPES = (int64, int32)
@@ -81,9 +83,9 @@ def advanced_sums(xp, out, indices, dims, g):
     if adjacent and not any(index.dtype == bool_ for index in indices):
         named = indices[0].shape if len(indices) == 1 else np.broadcast_shapes(*[index.shape for index in indices])
         shape = (*out.shape[:at], *named, *out.shape[out.ndim + end :])
-        return add_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape))
+        return add_at(xp, out, at, indices, g if g.shape == shape else xp.broadcast_to(g, shape), SUMS)
     flat = xp.arange(out.size).reshape(out.shape)[advanced_key(out.ndim, dims, indices)]
-    return add_at(xp, out.reshape(-1), -1, [flat], xp.broadcast_to(g, flat.shape)).reshape(out.shape)
+    return add_at(xp, out.reshape(-1), -1, [flat], xp.broadcast_to(g, flat.shape), SUMS).reshape(out.shape)
 
 
 def _advanced_index_batch(F, n, batched, x, i0, i1, i2, i3, *, dims):

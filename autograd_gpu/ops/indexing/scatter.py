@@ -37,7 +37,7 @@ def _scatter_along(xp, x, index, src, *, dim):
 
 
 def _scatter_sum(xp, x, index, src, *, dim):
-    return add_at(xp, xp.array(x, order="C"), -x.ndim, grid(xp, index, dim), src)
+    return add_at(xp, xp.array(x, order="C"), -x.ndim, grid(xp, index, dim), src, "scatter_add (or scatter_reduce)")
 
 
 @defop
@@ -75,7 +75,7 @@ class scatter_sum:
 def _scatter_counts(xp, x, index, *, dim, first):
     counts = xp.full(x.shape, first, dtypes.int64)
     ones = xp.ones(index.shape, dtypes.int64)
-    return xp.maximum(add_at(xp, counts, -x.ndim, grid(xp, index, dim), ones), 1).astype(x.dtype)
+    return xp.maximum(add_at(xp, counts, -x.ndim, grid(xp, index, dim), ones, "scatter_reduce"), 1).astype(x.dtype)
 
 
 @defop

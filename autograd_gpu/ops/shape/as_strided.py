@@ -55,7 +55,7 @@ def _scattered(xp, x, place, start, length):
         return x.reshape(-1)
     buffer = xp.zeros(length, x.dtype)
     if not _has_distinct_addresses(place):
-        return add_at(xp, buffer, -1, [_flat_indices(xp, place, start)], x)
+        return add_at(xp, buffer, -1, [_flat_indices(xp, place, start)], x, "the gradient of as_strided")
     _view_of_buffer(xp, buffer, place, start)[...] = x
     return buffer
 

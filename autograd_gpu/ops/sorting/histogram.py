@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import backend
+from ... import backend, deterministic
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, public
@@ -22,6 +22,8 @@ def _bincount(xp, x, weights=None, *, minlength=0):
             raise ValueError("of the wrong dtype")
         if weights is None:
             return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
+        if xp is not np:
+            deterministic.alert("bincount with weights")
         sums = xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength)
     except ValueError as error:  # ValueError for a matrix or a negative number
         raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs; got shape {list(x.shape)} of "
@@ -76,6 +78,8 @@ def _bin_index(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any
 
 def _bin_sums(xp: Any, bin_index: Any, inside: Any, weight: Any, bins: int) -> Any:
     """The sum of the weights (1 where None) of the elements of each bin."""
+    if xp is not np and weight is not None:
+        deterministic.alert("histogram with weights")
     weight = inside if weight is None else backend.where(xp, inside, weight, 0)
     return xp.bincount(bin_index, weight.astype(dtypes.float64), bins)
 

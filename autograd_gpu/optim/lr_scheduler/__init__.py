@@ -8,6 +8,8 @@ from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
 from .sequence import ChainedScheduler, SequentialLR
 
+_LRScheduler = LRScheduler  # PyTorch's older name
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",

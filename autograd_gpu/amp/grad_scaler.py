@@ -1,0 +1,193 @@
+"""GradScaler: scales a loss so that gradients in half precision do not vanish, and skips steps that overflowed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from ..backend.arrays.dtypes import float16
+from ..backend.cuda.runtime import is_available
+from ..config import no_grad
+from ..core.tensor import Tensor
+from ..ops import isfinite
+
+
+class _Stage(Enum):
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+class GradScaler:
+    """Scales losses, unscales gradients, and steps unless a gradient is infinite or NaN; then it lowers the scale.
+
+    GradScaler(device="cuda", init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000,
+    enabled=True). After `growth_interval` steps in a row without infinities the scale grows. Without `enabled`, and on
+    "cuda" without CUDA (with a warning), every call passes its arguments through. A step reads one number from the
+    device, as in PyTorch.
+
+    >>> w = ag.nn.Parameter(ag.ones(1))
+    >>> optimizer, scaler = ag.optim.SGD([w], lr=0.5), ag.amp.GradScaler("cpu")
+    >>> scaler.scale(w.sum()).backward()
+    >>> _ = scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w.item()
+    0.5
+    """
+
+    def __init__(
+        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:  # fmt: skip
+        if enabled and device == "cuda" and not is_available():
+            warnings.warn("GradScaler is enabled, but CUDA is not available. Disabling.", UserWarning, stacklevel=2)
+            enabled = False
+        self._device, self._enabled = device, enabled
+        if not enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._scale, self._growth_factor, self._backoff_factor = float(init_scale), growth_factor, backoff_factor
+        self._growth_interval, self._growth_tracker = growth_interval, 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is known of each optimizer since the last update, by its id."""
+        self._stages: dict[int, _Stage] = {}
+        self._overflows: dict[int, bool] = {}
+
+    # ---- a step --------------------------------------------------------------------------------
+
+    def scale(self, outputs: Any) -> Any:
+        """`outputs`, a tensor or an iterable of them, times the scale. ValueError for anything else."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
+        if not isinstance(outputs, Iterable):
+            raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        scaled = map(self.scale, outputs)
+        return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the gradients of the optimizer's parameters by the scale, in place, for example to clip them.
+
+        RuntimeError the second time before `update`, and after `step`; ValueError for gradients in float16.
+        """
+        if not self._enabled:
+            return
+        stage = self._stages.get(id(optimizer), _Stage.READY)
+        if stage is _Stage.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if stage is _Stage.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if any(grad.dtype == float16 for grad in grads):
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        finite: dict[Any, Tensor] = {}  # by device: whether all of its gradients are finite
+        with no_grad():
+            for grad in grads:
+                grad.mul_(1.0 / self._scale)
+                finite[grad.device] = isfinite(grad).all() & finite.get(grad.device, True)
+        if grads:
+            self._overflows[id(optimizer)] = not all(map(bool, finite.values()))
+        self._stages[id(optimizer)] = _Stage.UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscales the gradients, unless that is done, and calls optimizer.step(*args, **kwargs) if all are finite.
+
+        Returns what that call returns, or None. RuntimeError for a second step before `update`, and for a closure.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        stage = self._stages.get(id(optimizer), _Stage.READY)
+        if stage is _Stage.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if stage is _Stage.READY:
+            self.unscale_(optimizer)
+        if id(optimizer) not in self._overflows:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None if self._overflows[id(optimizer)] else optimizer.step(*args, **kwargs)
+        self._stages[id(optimizer)] = _Stage.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Lowers the scale if a gradient overflowed since the last call, else counts towards its growth.
+
+        With `new_scale` it becomes the scale. AssertionError if no gradients were unscaled.
+        """
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif not self._overflows:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        elif any(self._overflows.values()):
+            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._growth_interval:
+                self._scale, self._growth_tracker = self._scale * self._growth_factor, 0
+        self._forget()
+
+    # ---- settings ------------------------------------------------------------------------------
+
+    def get_scale(self) -> float:
+        """The scale; 1.0 where scaling is disabled."""
+        return self._scale if self._enabled else 1.0
+
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by after `growth_interval` steps without infinities."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets the growth factor."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by after a step with infinities."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets the backoff factor."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """The number of steps in a row without infinities after which the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets the growth interval."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether losses are scaled."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and the settings, with PyTorch's keys; empty where scaling is disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale, "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval, "_growth_tracker": self._growth_tracker,
+        }  # fmt: skip
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores what `state_dict` returned; RuntimeError if that was empty and scaling is enabled."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance "
+                               "of GradScaler.")
+        for key in ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
+            setattr(self, f"_{key}" if key != "_growth_tracker" else key, state_dict[key])
+
+
+__all__ = ["GradScaler"]

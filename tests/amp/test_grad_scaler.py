@@ -1,0 +1,161 @@
+"""GradScaler: the same scales, steps, states and errors as PyTorch's on the CPU."""
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+
+
+def both():
+    return pytest.importorskip("torch"), ag
+
+
+def train(m, factors, **options):
+    """Parameters and scales after steps whose loss has these factors; inf makes a gradient overflow."""
+    w = m.nn.Parameter(m.tensor([1.0, -2.0]))
+    optimizer, scaler = m.optim.SGD([w], lr=0.1, momentum=0.9), m.amp.GradScaler("cpu", **options)
+    seen = []
+    for factor in factors:
+        optimizer.zero_grad()
+        scaler.scale((w * w).sum() * factor).backward()
+        scaler.unscale_(optimizer)
+        if w.grad.isfinite().all():
+            m.nn.utils.clip_grad_norm_([w], 3.0)
+        scaler.step(optimizer)
+        scaler.update()
+        seen.append((w.tolist(), scaler.get_scale(), scaler.state_dict()))
+    return seen
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("options", [
+    {}, {"init_scale": 4.0}, {"growth_interval": 2}, {"enabled": False},
+    {"init_scale": 8.0, "growth_factor": 3.0, "backoff_factor": 0.25, "growth_interval": 1},
+])  # fmt: skip
+def test_steps_like_pytorch(options):
+    torch, _ = both()
+    factors = [1.0, 2.0, 0.5] if not options.get("enabled", True) else [1.0, float("inf"), 2.0, 1.0, float("nan"), 0.5]
+    for (w, scale, state), (v, wanted, theirs) in zip(train(ag, factors, **options), train(torch, factors, **options),
+                                                      strict=True):
+        assert np.allclose(w, v)
+        assert (scale, state) == (wanted, theirs)
+
+
+@pytest.mark.cuda
+def test_on_cuda():
+    w = ag.nn.Parameter(ag.ones(2, device="cuda"))
+    optimizer, scaler = ag.optim.SGD([w], lr=0.5), ag.cuda.amp.GradScaler(init_scale=8.0)
+    for factor, wanted, scale in ((1.0, 0.5, 8.0), (float("inf"), 0.5, 4.0)):
+        optimizer.zero_grad()
+        scaler.scale(w.sum() * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert w.tolist() == [wanted] * 2
+        assert scaler.get_scale() == scale
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("wrap", [list, tuple, lambda x: x, lambda x: [x, [x, (x,)]]])
+def test_scales_nested_outputs(wrap):
+    for m in both():
+        scaled = m.amp.GradScaler("cpu", init_scale=4.0).scale(wrap([m.ones(1), m.ones(2)]))
+        flat = str(scaled)
+        assert "4., 4." in flat
+        assert type(scaled) in (list, tuple)
+    assert next(iter(ag.amp.GradScaler("cpu", init_scale=2.0).scale(iter([ag.ones(())])))).item() == 2
+    with pytest.raises(ValueError, match="outputs must be a Tensor or an iterable of Tensors"):
+        ag.amp.GradScaler("cpu").scale(3)
+
+
+def stepped(m, dtype="float32"):
+    w = m.nn.Parameter(m.ones(1, dtype=getattr(m, dtype)))
+    optimizer, scaler = m.optim.SGD([w], lr=0.1), m.amp.GradScaler("cpu", init_scale=2.0)
+    scaler.scale(w.sum()).backward()
+    return optimizer, scaler
+
+
+def twice(method):
+    def call(m):
+        optimizer, scaler = stepped(m)
+        for _ in range(2):
+            getattr(scaler, method)(optimizer)
+
+    return call
+
+
+def after_step(m):
+    optimizer, scaler = stepped(m)
+    scaler.step(optimizer)
+    scaler.unscale_(optimizer)
+
+
+def without_gradients(m):
+    scaler = m.amp.GradScaler("cpu")
+    scaler.scale(m.ones(1))
+    scaler.step(m.optim.SGD([m.nn.Parameter(m.ones(1))], lr=1.0))
+
+
+def without_a_step(m):
+    scaler = m.amp.GradScaler("cpu")
+    scaler.scale(m.ones(1))
+    scaler.update()
+
+
+def halves(m):
+    optimizer, scaler = stepped(m, "float16")
+    scaler.unscale_(optimizer)
+
+
+def closure(m):
+    optimizer, scaler = stepped(m)
+    scaler.step(optimizer, closure=lambda: 0.0)
+
+
+REFUSED = [
+    twice("unscale_"), twice("step"), after_step, without_gradients, without_a_step, halves, closure,
+    lambda m: m.amp.GradScaler("cpu").load_state_dict({}),
+    lambda m: m.amp.GradScaler("cpu", growth_factor=1.0),
+    lambda m: m.amp.GradScaler("cpu", backoff_factor=1.0),
+]  # fmt: skip
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("call", REFUSED)
+def test_errors_are_pytorchs(call):
+    texts = []
+    for m in both():
+        with pytest.raises((RuntimeError, AssertionError, ValueError)) as error:
+            call(m)
+        texts.append((error.type, str(error.value)))
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.cpu
+def test_settings_and_states():
+    for m in both():
+        scaler, other = m.amp.GradScaler("cpu", init_scale=4.0), m.amp.GradScaler("cpu")
+        scaler.set_growth_factor(3.0)
+        scaler.set_backoff_factor(0.1)
+        scaler.set_growth_interval(7)
+        other.load_state_dict(scaler.state_dict())
+        for s in (scaler, other):
+            assert (s.get_scale(), s.get_growth_factor(), s.get_backoff_factor(), s.get_growth_interval()) == (
+                4.0, 3.0, 0.1, 7)  # fmt: skip
+        scaler.scale(m.ones(1))
+        scaler.update(new_scale=16.0)
+        assert scaler.get_scale() == 16.0
+        off = m.amp.GradScaler("cpu", enabled=False)
+        off.load_state_dict({})
+        off.update()
+        assert (off.is_enabled(), off.get_scale(), off.state_dict()) == (False, 1.0, {})
+        assert off.step(m.optim.SGD([m.nn.Parameter(m.ones(1))], lr=1.0), closure=lambda: 3.0) == 3.0
+
+
+@pytest.mark.cpu
+@pytest.mark.skipif(ag.cuda.is_available(), reason="with CUDA it is enabled")
+def test_without_cuda_it_passes_through():
+    with pytest.warns(UserWarning, match="CUDA is not available. Disabling"):
+        scaler = ag.cuda.amp.GradScaler()
+    assert not scaler.is_enabled()
+    x = ag.ones(1)
+    assert scaler.scale(x) is x
