@@ -24,6 +24,7 @@ from benchmarks import (
     ops,
     optimizer_step,
     peers,
+    programs,
     saved_memory,
     small_graph,
     tables,
@@ -38,7 +39,7 @@ from benchmarks.report import LOOP, OURS, Report
 pytestmark = pytest.mark.cpu
 
 MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, optimizer_step, foreach, saved_memory,
-           kernels, ops)  # fmt: skip
+           programs, kernels, ops)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",
