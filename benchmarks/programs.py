@@ -7,6 +7,8 @@ whatever the program makes of it: drawing a batch, several networks, an episode 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import time
 from collections.abc import Sequence
 from types import ModuleType
@@ -55,9 +57,10 @@ def steps_per_sample(first: Sequence[float], sample_s: float) -> int:
 def measure(report: Report, name: str, modules: dict[str, ModuleType], args: argparse.Namespace) -> None:
     """Check, time and add one program."""
     program, state = PROGRAMS[name], initial_state(name)
-    columns = {
-        label: list(run(name, module.__name__, CHECKED, state, args.device).T) for label, module in modules.items()
-    }
+    with contextlib.redirect_stdout(io.StringIO()):  # what a program says at its end
+        columns = {
+            label: list(run(name, module.__name__, CHECKED, state, args.device).T) for label, module in modules.items()
+        }
     require_agreement(columns, program.rtol, f"{program.title}: numbers of the first {CHECKED} steps")
     taken: dict[str, list[float]] = {label: [] for label in modules}
     with garbage_collector():

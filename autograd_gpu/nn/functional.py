@@ -24,6 +24,7 @@ from .functional_inplace import (
     threshold,
 )
 from .functional_losses import huber_loss, l1_loss, mse_loss
+from .functional_softmax import log_softmax, softmax, softmin
 from .multihead_attention import multi_head_attention_forward
 
 globals().update(MODULES["nn.functional"])
@@ -45,6 +46,7 @@ __all__ = [  # noqa: PLE0604
     "huber_loss",
     "l1_loss",
     "leaky_relu",
+    "log_softmax",
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
@@ -53,5 +55,7 @@ __all__ = [  # noqa: PLE0604
     "rrelu",
     "selu",
     "silu",
+    "softmax",
+    "softmin",
     "threshold",
 ]

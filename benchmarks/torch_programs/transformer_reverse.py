@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import torch.nn as nn
 from torch.nn import TransformerEncoder, TransformerEncoderLayer
+from torch.optim.lr_scheduler import _LRScheduler
 
 
 class PositionalEncoding(nn.Module):
@@ -38,6 +39,18 @@ class Reverser(nn.Module):
         return self.decoder(self.transformer_encoder(x, src_key_padding_mask=mask))
 
 
+class InverseSquareRoot(_LRScheduler):
+    """A linear warm-up, then a decay by the square root of the step."""
+
+    def __init__(self, optimizer, warmup, last_epoch=-1):
+        self.warmup = warmup
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        step = (self.last_epoch + 1) / self.warmup
+        return [base_lr * min(step, step**-0.5) for base_lr in self.base_lrs]
+
+
 def build():
     return Reverser()
 
@@ -54,7 +67,7 @@ def main(steps=400, state=None, device="cpu", batch=32, length=12):
     optimizer = torch.optim.AdamW(
         [{"params": decay, "weight_decay": 0.01}, {"params": no_decay, "weight_decay": 0.0}], lr=3e-3
     )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / 20, ((s + 1) / 20) ** -0.5))
+    scheduler = InverseSquareRoot(optimizer, warmup=20)
     criterion = nn.CrossEntropyLoss(ignore_index=-100)
     for _ in range(steps):
         digits = torch.from_numpy(rng.integers(0, 10, (batch, length))).to(device)
