@@ -34,7 +34,6 @@ LEARNS = {
     "transformer_reverse": falls(0.99), "deep_set": falls(0.3), "svgd": rises(1),
     "lbfgs_spectra": lambda rows: (rows[:, 0] < 1e-3).all(), "potential": falls(0.5),
 }  # fmt: skip
-ON_CUDA = ("neural_ode", "gan", "sam", "transformer_reverse", "potential", "vae", "lstm_sine", "reinforce")
 
 
 @functools.cache
@@ -69,7 +68,7 @@ def test_it_learns(name):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", ON_CUDA)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_cuda_gives_the_numbers_of_the_cpu(name, device, as_a_stranger):
     here, there = (numbers(name, OURS, 3, where) for where in (device, "cpu"))
     np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-6)
