@@ -12,7 +12,7 @@ class Peaks(nn.Module):
     def __init__(self, centers):
         super().__init__()
         count = len(centers)
-        self.center = nn.Parameter(torch.as_tensor(centers))
+        self.center = nn.Parameter(torch.tensor(centers))
         self.raw_height = nn.Parameter(torch.full((count,), 0.5, dtype=torch.double))
         self.raw_width = nn.Parameter(torch.full((count,), -1.0, dtype=torch.double))
         self.baseline = nn.ParameterDict({
