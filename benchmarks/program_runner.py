@@ -46,7 +46,7 @@ PROGRAMS = {
     "neural_ode": Program("Neural ODE, RK4"),
     "maml": Program("MAML, vmap of grad"),
     "reinforce": Program("REINFORCE, cart-pole", 8),
-    "ppo": Program("PPO, pendulums", 6, 1e-4, "the policy's loss is a mean of numbers that cancel"),
+    "ppo": Program("PPO, pendulums", 6),
     "word2vec": Program("word2vec"),
     "vae": Program("VAE"),
     "gan": Program("GAN with R1 penalty"),

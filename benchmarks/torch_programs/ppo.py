@@ -112,10 +112,10 @@ def main(steps=100, state=None, device="cpu", envs=8, horizon=16, epochs=2, mini
                 norm = nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
                 optimizer.step()
         scheduler.step()
-        yield pg_loss.item(), v_loss.item(), norm.item(), rewards.mean().item()
+        yield loss.item(), v_loss.item(), norm.item(), rewards.mean().item()
 
 
 if __name__ == "__main__":
-    for update, (policy, value, _, reward) in enumerate(main()):
+    for update, (loss, value, _, reward) in enumerate(main()):
         if update % 10 == 0:
-            print(f"update {update}: policy loss {policy:.4f}, value loss {value:.4f}, mean reward {reward:.3f}")
+            print(f"update {update}: loss {loss:.4f}, value loss {value:.4f}, mean reward {reward:.3f}")

@@ -71,10 +71,11 @@ def finish_episode(policy, optimizer, gamma=0.98):
     optimizer.zero_grad()
     policy_loss = torch.cat(policy_loss).sum()
     policy_loss.backward()
+    norm = nn.utils.clip_grad_norm_(policy.parameters(), 50.0)
     optimizer.step()
     del policy.rewards[:]
     del policy.saved_log_probs[:]
-    return policy_loss.item()
+    return norm.item()
 
 
 def build():
@@ -98,6 +99,6 @@ def main(steps=200, state=None, device="cpu", horizon=50):
 
 
 if __name__ == "__main__":
-    for i_episode, (loss, total) in enumerate(main()):
+    for i_episode, (norm, total) in enumerate(main()):
         if i_episode % 10 == 0:
-            print(f"Episode {i_episode}\tLoss: {loss:.2f}\tReward: {total:.2f}")
+            print(f"Episode {i_episode}\tGradient: {norm:.2f}\tReward: {total:.2f}")
