@@ -49,15 +49,6 @@ def test_clipping_equals_pytorch(norm_type, max_norm, device):
         np.testing.assert_allclose(a.grad.numpy(force=True), b.grad.numpy(), rtol=1e-12)
 
 
-def test_the_older_name_of_clip_grad_norm_():
-    p = nn.Parameter(ag.zeros(2))
-    p.grad = ag.tensor([3.0, 4.0])
-    with pytest.warns(FutureWarning, match="deprecated in favor of `torch.nn.utils.clip_grad_norm_`") as found:
-        assert utils.clip_grad_norm(p, 1.0).item() == 5.0
-    assert found[0].filename == __file__
-    assert p.grad.norm().item() == pytest.approx(1.0)
-
-
 def test_clipping_one_tensor_and_none():
     p = nn.Parameter(ag.zeros(2, device="cpu"))
     assert utils.clip_grad_norm_(p, 1.0).item() == 0.0

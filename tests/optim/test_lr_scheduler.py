@@ -206,19 +206,6 @@ def test_resuming_needs_initial_learning_rates():
     assert lr_scheduler.StepLR(optimizer, 3, gamma=0.5, last_epoch=4).last_epoch == 5
 
 
-def test_the_older_name_of_the_base_class():
-    class Warmup(lr_scheduler._LRScheduler):
-        def get_lr(self):
-            return [lr * min(1.0, (self.last_epoch + 1) / 4) for lr in self.base_lrs]
-
-    optimizer = optim.SGD([ag.ones(1, requires_grad=True)], lr=1.0)
-    scheduler = Warmup(optimizer)
-    assert isinstance(scheduler, lr_scheduler.LRScheduler)
-    optimizer.step()
-    scheduler.step()
-    assert scheduler.get_last_lr() == [0.5]
-
-
 def test_order_of_steps():
     optimizer = ours()
     scheduler = lr_scheduler.StepLR(optimizer, 3)

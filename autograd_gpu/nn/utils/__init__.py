@@ -1,12 +1,11 @@
 """Utilities for modules: gradient clipping, parameters as a vector, parametrizations, stateless calls."""
 
 from . import parametrizations, parametrize, stateless
-from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .parametrizations import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from .vectors import parameters_to_vector, vector_to_parameters
 
 __all__ = [
-    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",

@@ -6,7 +6,6 @@ from .decay import ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialL
 from .functions import LambdaLR, MultiplicativeLR
 from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
-from .scheduler import _LRScheduler as _LRScheduler  # old programs derive from it
 from .sequence import ChainedScheduler, SequentialLR
 
 __all__ = [

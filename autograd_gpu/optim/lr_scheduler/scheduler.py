@@ -124,10 +124,6 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
 
-class _LRScheduler(LRScheduler):
-    """The name of LRScheduler before PyTorch 2.0, from which programs still derive."""
-
-
 def check_optimizer(optimizer: Any) -> Optimizer:
     """`optimizer`; TypeError if it is none."""
     if not isinstance(optimizer, Optimizer):
