@@ -8,6 +8,7 @@ import functools
 
 import numpy as np
 import pytest
+from one_thread import one_thread
 
 import autograd_gpu as ag
 from benchmarks import program_runner
@@ -40,6 +41,12 @@ LEARNS = {
 def numbers(name, library, steps, device="cpu"):
     """The rows of a run from the weights that our library draws."""
     return program_runner.run(name, library, steps, program_runner.initial_state(name), device)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _on_one_thread():
+    with one_thread():
+        yield
 
 
 @pytest.fixture
