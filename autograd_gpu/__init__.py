@@ -84,7 +84,7 @@ from .random import (
 from .utils.serialization import load, save
 
 if TYPE_CHECKING:
-    from . import func
+    from . import distributions, func
 
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
@@ -106,6 +106,7 @@ __all__ = [
     "contiguous_format",
     "cuda",
     "device",
+    "distributions",
     "dtype",
     "e",
     "enable_grad",
@@ -180,9 +181,9 @@ __all__ += ops.__all__
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        """Imports `func` at its first use; nothing else needs optree."""
-        if name == "func":
-            return importlib.import_module(f"{__name__}.func")
+        """Imports `func`, which alone needs optree, and `distributions` at their first use."""
+        if name in ("func", "distributions"):
+            return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -25,7 +25,7 @@ LAYERS = {
     "random": 3.1, "ops": 3.2,
     "autograd": 4.1, "hooks": 4.3,
     "backends": 5, "compile": 5, "cuda": 5, "foreach": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5,
-    "special": 5, "testing": 5, "nn": 6, "utils": 6, "distributed": 6, "func": 6.05, "optim": 6.1,
+    "special": 5, "testing": 5, "nn": 6, "utils": 6, "distributed": 6, "func": 6.05, "optim": 6.1, "distributions": 6.2,
     "": 7, "__main__": 8,  # "" is autograd_gpu/__init__.py, which shows everything to the user
 }  # fmt: skip
 
