@@ -26,13 +26,13 @@ PEERS = ("torch",)
 WARM = 3  # steps of each run that are not timed
 MOST = 50  # steps of a sample
 CHECKED = 4  # steps compared before timing
+TINY = ["made", "hamiltonian"]  # with --tiny
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = make_parser(NAME, PEERS, __doc__)
-    known = list_of(*PROGRAMS)
-    parser.add_argument("--programs", type=known, default=list(PROGRAMS), help="comma-separated (default: all)")
+    parser.add_argument("--programs", type=list_of(*PROGRAMS), help="comma-separated (default: all)")
     return parser
 
 
@@ -73,9 +73,10 @@ def measure(report: Report, name: str, modules: dict[str, ModuleType], args: arg
     report.add(program.title, {label: Timing(tuple(seconds), steps) for label, seconds in taken.items()})
 
 
-def main_run(args: argparse.Namespace) -> Report:
+def run_all(args: argparse.Namespace) -> Report:
     """Run the workload."""
     args.sample_s = 1e-3 if args.tiny else 0.15
+    args.programs = args.programs or (TINY if args.tiny else list(PROGRAMS))
     present, absent = load_peers(args.peers, PEERS, args.device)
     config = {"programs": args.programs, "warm": WARM, "tiny": args.tiny}
     title = f"Programs written for PyTorch, a step, {args.device}"
@@ -89,7 +90,7 @@ def main_run(args: argparse.Namespace) -> Report:
 
 def main(argv: Sequence[str] | None = None) -> Report:
     """Run from the command line."""
-    return run_workload(parser(), main_run, argv)
+    return run_workload(parser(), run_all, argv)
 
 
 if __name__ == "__main__":
