@@ -99,6 +99,7 @@ ELSEWHERE = {  # name -> the file that tests it
 }
 OTHERS = {  # which have their own tests
     "Checkpoints", "Derivatives", "In place", "Layers", "Modules", "Optimizers", "Properties, dtypes, modes",
+    "Recurrent layers",
 }  # fmt: skip
 
 

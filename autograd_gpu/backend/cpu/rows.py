@@ -7,7 +7,6 @@ the calling thread.
 from __future__ import annotations
 
 import contextvars
-import functools
 import os
 import threading
 from collections.abc import Callable
@@ -112,10 +111,22 @@ def in_blocks(rows: int, step: int, work: Work) -> None:
             del error  # it refers to this frame
 
 
-@functools.cache
+class _Cores:
+    """The number of threads; 0 until somebody asks for it or sets it."""
+
+    count = 0
+
+
 def cores() -> int:
-    """The number of threads that work on blocks: one for each core of this process, as it was at the first call."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of threads that work on blocks: by default one for each core of this process at the first call."""
+    if not _Cores.count:
+        _Cores.count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _Cores.count
+
+
+def set_cores(count: int) -> None:
+    """Sets the number of threads that work on blocks from the next call on."""
+    _Cores.count = count
 
 
 def _in_turn(rows: int, step: int, work: Work) -> None:
@@ -126,7 +137,7 @@ def _in_turn(rows: int, step: int, work: Work) -> None:
 def _share(job: _Job, blocks: int) -> None:
     """Works on the job with as many helpers as it has use for; returns or raises when none of them works on it."""
     try:
-        helpers = _helpers()[: blocks - 1]
+        helpers = _helpers()[: min(blocks, cores()) - 1]
         for helper in helpers:
             helper.wake()
         job.take_blocks()
@@ -140,7 +151,10 @@ def _share(job: _Job, blocks: int) -> None:
 
 
 def _helpers() -> list[_Helper]:
-    """One helper for each core but the caller's; fewer where the system starts no more threads."""
+    """One helper for each thread but the caller's, or more if there were more threads once.
+
+    Fewer where the system starts no more threads.
+    """
     try:
         while len(_HELPERS) < cores() - 1:
             _HELPERS.append(_Helper())

@@ -1,6 +1,6 @@
 """Utilities for modules: gradient clipping, parameters as a vector, parametrizations, stateless calls."""
 
-from . import parametrizations, parametrize, stateless
+from . import parametrizations, parametrize, rnn, stateless
 from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .parametrizations import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from .vectors import parameters_to_vector, vector_to_parameters
@@ -15,6 +15,7 @@ __all__ = [
     "parametrize",
     "remove_spectral_norm",
     "remove_weight_norm",
+    "rnn",
     "spectral_norm",
     "stateless",
     "vector_to_parameters",
