@@ -7,6 +7,7 @@ Each workload is a module that runs alone, and `python -m benchmarks` runs them 
     python -m benchmarks.tables --write README.md
     python -m benchmarks.probe --lines out.jsonl    # what only a GPU can answer, check by check
     python -m benchmarks.demo                  # trains on real data, writes out/report.html
+    python -m benchmarks.program_runner siren  # a program written for PyTorch, unchanged but for its imports
     python -m benchmarks.examples.burgers      # a differential equation, drawn in out/burgers.png
     python -m benchmarks.examples.learned_rate # learning rates are learned, drawn in out/learned_rate.png
 

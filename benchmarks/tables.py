@@ -25,7 +25,7 @@ from .library_tables import WIDTH, by_library
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
-    "saved_memory", "kernels", "ops",
+    "saved_memory", "programs", "kernels", "ops",
 )  # fmt: skip
 NAMED = 8  # cases that were not measured, by name
 READING = (

@@ -114,7 +114,7 @@ class Tanhshrink(Module):
 
 
 class _Along(Module):
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
@@ -137,14 +137,14 @@ class GLU(_Along):
 
 
 class Softmax(_Along):
-    """exp(x) / sum(exp(x)) over `dim`, which is required: PyTorch's implicit dimension is deprecated.
+    """exp(x) / sum(exp(x)) over `dim`; without it, one is chosen with a warning, see nn.functional.softmax.
 
     >>> ag.nn.Softmax(dim=-1)(ag.zeros(1, 2))
     tensor([[0.5, 0.5]])
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, dim=self.dim)
+        return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_Along):
@@ -155,7 +155,7 @@ class Softmin(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, dim=self.dim)
+        return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_Along):
@@ -166,7 +166,7 @@ class LogSoftmax(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, dim=self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):

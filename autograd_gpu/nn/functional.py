@@ -25,6 +25,7 @@ from .functional_inplace import (
     threshold,
 )
 from .functional_losses import huber_loss, l1_loss, mse_loss
+from .functional_softmax import log_softmax, softmax, softmin
 from .multihead_attention import multi_head_attention_forward
 
 globals().update(MODULES["nn.functional"])
@@ -46,6 +47,7 @@ __all__ = [  # noqa: PLE0604
     "huber_loss",
     "l1_loss",
     "leaky_relu",
+    "log_softmax",
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
@@ -54,6 +56,8 @@ __all__ = [  # noqa: PLE0604
     "rrelu",
     "selu",
     "silu",
+    "softmax",
+    "softmin",
     "threshold",
 ]
 __getattr__ = getattr_of(__name__)

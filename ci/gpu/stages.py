@@ -15,7 +15,7 @@ LEAST = 4.0  # seconds that a stage must have for itself, else it does not begin
 # Kernels first; the last ones compile most, and find more time in a run that names this stage alone.
 BENCHMARKS = (
     "kernels", "small_graph", "train_mlp", "optimizer_step", "saved_memory", "hessian", "ops", "transforms", "unrolled",
-    "foreach",
+    "foreach", "programs",
 )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The workloads run at tiny size, write what they document, and count what they claim."""
 
-import contextlib
 import gc
 import importlib
 import json
@@ -9,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from one_thread import one_thread
 
 import autograd_gpu as ag
 from autograd_gpu.backend.cpu import blas, pool
@@ -24,6 +24,7 @@ from benchmarks import (
     ops,
     optimizer_step,
     peers,
+    programs,
     saved_memory,
     small_graph,
     tables,
@@ -38,7 +39,7 @@ from benchmarks.report import LOOP, OURS, Report
 pytestmark = pytest.mark.cpu
 
 MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, optimizer_step, foreach, saved_memory,
-           kernels, ops)  # fmt: skip
+           programs, kernels, ops)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",
@@ -48,16 +49,8 @@ CONTENDER = {"median_s", "min_s", "samples_s", "calls_per_sample", "ratio", "rat
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Tiny products on one thread: waiting for a second one on a busy machine takes minutes."""
-    limits = contextlib.nullcontext()
-    with contextlib.suppress(ImportError):
-        import torch  # noqa: F401  what is not loaded yet is not limited
-    with contextlib.suppress(ImportError):
-        from threadpoolctl import threadpool_limits
-
-        limits = threadpool_limits(1)
-    with limits:
+def _on_one_thread():
+    with one_thread():
         yield
 
 

@@ -150,8 +150,6 @@ def test_signatures_equal_pytorch():
         expected = [(p.name, p.default) for p in expected[1:] if p.name not in left_out]
         found = list(inspect.signature(getattr(F, name)).parameters.values())
         found = [(p.name, p.default) for p in found[1:] if p.name not in left_out]
-        if name in ("softmax", "log_softmax", "softmin"):  # PyTorch's dim=None, deprecated, guesses
-            found[0], expected[0] = found[0][0], expected[0][0]
         assert found == expected, name
         compared += 1
     assert compared > 40

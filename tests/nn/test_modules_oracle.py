@@ -113,7 +113,6 @@ def test_every_module_is_compared():
 LEFT_OUT = {"enable_nested_tensor", "mask_check", "min_value", "max_value", "self"}
 CONTAINERS = {"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"}  # their forward raises
 BASES = {"RNNBase", "RNNCellBase"}  # their forward is that of Module
-REQUIRED = {"Softmax", "Softmin", "LogSoftmax"}  # PyTorch's dim=None, deprecated, guesses
 
 
 def parameters_of(function):
@@ -130,7 +129,7 @@ def test_signature_equals_pytorch(name):
         found = parameters_of(ours.__init__)
         assert [p.name for p in found] == [p.name for p in expected]
         for a, b in zip(found, expected, strict=True):
-            if name not in REQUIRED and not callable(b.default):
+            if not callable(b.default):
                 assert a.default == b.default, a.name
     if name in BASES:
         return

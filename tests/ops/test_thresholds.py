@@ -15,7 +15,7 @@ from autograd_gpu.backend.cpu import numpy_ops
 from autograd_gpu.core.declare.op import REGISTRY
 
 pytestmark = pytest.mark.cpu
-LEAST = {"FEW": 0, "MANY": 0, "MANY_CHOICES": 0, "TINY": 0, "BLOCK": 2}
+LEAST = {"FEW": 0, "MASKED": 0, "MANY": 0, "MANY_CHOICES": 0, "TINY": 0, "BLOCK": 2}
 KNOWN = [row for row in ROWS if row.op in REGISTRY and "forward" not in row.skip]
 
 

@@ -171,7 +171,7 @@ ATTENTION = {
         lambda rng: [(GROUPED(rng), {"enable_gqa": True, "is_causal": causal}) for causal in (True, False)],
     ),
     "bilinear": together(each(shaped((2, 3), (2, 4), (5, 3, 4), (5,))), each(shaped((3,), (4,), (5, 3, 4)))),
-    "softmin": each(shaped((3, 4)), dim=(0, 1, -2, -1, 0, 1)),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin"), each(shaped((3, 4)), dim=(0, 1, -2, -1, 0, 1))),
 }
 
 

@@ -23,7 +23,8 @@ LARGEST = 1 << 13  # elements of a product up to which OpenBLAS, whose limit is 
 SHORT = 16  # minimum rows of a block for a product to be faster
 SLOW = 1 << 14  # elements above which the search for the fastest order of dimensions pays off
 MANY = 1 << 20  # elements from which the block sums use pooled memory
-NARROW = 8  # non-adjacent columns up to which summing each by itself is faster
+NARROW = 8  # columns up to which adding them, or summing each by itself if they are not adjacent, is faster
+WIDE = 64  # adjacent columns up to which the rows of each matrix in a batch are summed by a product
 LONG = 256  # adjacent elements from which NumPy's pairwise loop is worth its call overhead
 
 
@@ -32,6 +33,8 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     n = x.size
     if not 0 < n <= numpy_ops.FEW:
         if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
+            if axis is not None and x.ndim > 1 and 0 < x.shape[-1] < NARROW:
+                return _of_columns(x, keepdims)
             return add_reduce(x, axis, None, None, keepdims)
         return _of_many(x, axis, keepdims)
     if axis is None:
@@ -45,14 +48,29 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     return out[None] if keepdims else out
 
 
+def _of_columns(x: np.ndarray, keepdims: bool) -> np.ndarray:
+    """The sum over the last dimension of few elements, in NumPy's order, without its loop for every row.
+
+    For two or three coordinates of thousands of points that takes a twentieth of the time.
+    """
+    out = np.array(x[..., 0])
+    for j in range(1, x.shape[-1]):
+        out += x[..., j]
+    return out[..., None] if keepdims else out
+
+
 def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
-    """The sum by NumPy where that is pairwise or has few terms, else by blocks."""
+    """The sum by NumPy where that is pairwise or has few terms, by columns or products where rows are short."""
     shape, contiguous = x.shape, x.flags.c_contiguous
-    if type(axis) is int and x.ndim > 2 and shape[axis] <= FEW_ROWS:
+    short = contiguous and x.ndim > 1 and 0 < shape[-1] <= WIDE
+    if type(axis) is int and x.ndim > 2 and shape[axis] <= FEW_ROWS and not short:
         return add_reduce(x, axis, None, None, keepdims)
     axes, leading, trailing = _named(axis, x.ndim)
     if contiguous and trailing:
-        return add_reduce(x, axis, None, None, keepdims)
+        columns = short and shape[-1] < NARROW and len(axes) == 1
+        return _of_columns(x, keepdims) if columns else add_reduce(x, axis, None, None, keepdims)
+    if short and x.ndim > 2 and axes == (x.ndim - 2,) and 0 < shape[-2] <= FEW_ROWS:
+        return rows(x)[..., None, :] if keepdims else rows(x)
     terms = shape[axes[0]] if len(axes) == 1 else math.prod([shape[d] for d in axes])
     if leading and x.size and (terms > FEW_ROWS or x.size <= LARGEST):
         if x.ndim == 2 and len(axes) == 1 and x.strides[0] >= x.strides[1] * shape[1] > 0:

@@ -25,7 +25,8 @@ from ...core.extend import (
 )
 
 _NUMBERS = frozenset((bool, int, float))
-_PYTHON = _NUMBERS | {list, tuple}
+_SEQUENCES = frozenset((list, tuple))
+_PYTHON = _NUMBERS | _SEQUENCES
 
 
 @public()
@@ -134,11 +135,11 @@ def from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
 
 
 def _is_plain(data: Any) -> bool:
-    """Whether `data` is a Python number or a nested list of Python numbers."""
-    if type(data) is not list:
+    """Whether `data` is a Python number, or nested lists and tuples of them."""
+    if type(data) not in _SEQUENCES:
         return type(data) in _NUMBERS
     kinds = set(map(type, data))
-    return kinds <= _NUMBERS or (kinds == {list} and all(map(_is_plain, data)))
+    return kinds <= _NUMBERS or (kinds <= _SEQUENCES and all(map(_is_plain, data)))
 
 
 def _plain(item: Any) -> Any:

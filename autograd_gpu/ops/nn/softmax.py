@@ -157,7 +157,7 @@ class softmax:
     grad_x = _softmax_back
     types = FLOAT
     jvp, batch = _softmax_jvp, along("dim")
-    public = "softmax", "special.softmax", "nn.functional.softmax"
+    public = "softmax", "special.softmax"
     methods = True
 
 
@@ -194,7 +194,7 @@ class safe_softmax:
     torch = "softmax"
 
 
-@public("softmin", "nn.functional.softmin")
+@public("softmin")
 @other_words
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(-input) / sum(exp(-input)) over `dim`, of input converted to `dtype` if it is not None.
@@ -250,7 +250,7 @@ class log_softmax:
     grad_x = _log_softmax_back
     types = FLOAT
     jvp, batch = _log_softmax_jvp, along("dim")
-    public = "log_softmax", "special.log_softmax", "nn.functional.log_softmax"
+    public = "log_softmax", "special.log_softmax"
     methods = True
 
 

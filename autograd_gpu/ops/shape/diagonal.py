@@ -29,7 +29,10 @@ from ..indexing.basic_index import from_right, wrap_dim
 from ..reduction.sum import sum
 from .reshape import reshape
 
-FEW = 1024  # up to so many elements, the masks of triangles are cached
+FEW = 1024  # up to so many elements, the indices of triangles are cached
+# A triangle is cut out by a cached mask where a matrix has at most MASKED elements. Above that, and with more than
+# PER_ROW elements in all for each row, or column if these are fewer, it is copied row by row, or column by column.
+MASKED, PER_ROW = 1 << 16, 1 << 10
 
 # ---- diagonals -----------------------------------------------------------------------------------------
 
@@ -196,7 +199,7 @@ def _triangle(xp, name, x, diagonal):
     if xp is not np:
         return exact.triangle(name, x, diagonal)
     rows, columns = x.shape[-2:]
-    if rows * columns > FEW:
+    if rows * columns > MASKED or x.size > PER_ROW * min(rows, columns):
         return _copied_triangle(x, name == "tril", diagonal)
     out = np.array(x)
     np.copyto(out, False, where=_zero_mask(rows, columns, diagonal, name == "tril"))
@@ -205,7 +208,7 @@ def _triangle(xp, name, x, diagonal):
 
 @functools.lru_cache(maxsize=64)
 def _zero_mask(rows, columns, diagonal, lower):
-    """The mask of the zeros of a triangle of a small matrix."""
+    """The mask of the zeros of a triangle."""
     return np.logical_xor(np.tri(rows, columns, diagonal if lower else diagonal - 1, bool), lower)
 
 

@@ -99,8 +99,16 @@ def test_ones_do_not_stop_at_the_end_of_the_whole_numbers():
     assert sums.total(np.ones((many, 2), np.float32), 0).tolist() == [many] * 2
 
 
+@pytest.mark.parametrize("columns", range(1, 9))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2)])
+def test_few_columns_are_added_as_numpy_adds_them(columns, dtype):
+    x = np.random.default_rng(0).normal(size=(40, 30, columns)).astype(dtype)
+    for keepdims in (False, True):
+        np.testing.assert_array_equal(sums.total(x, -1, keepdims), np.add.reduce(x, -1, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (1,), (-1,), (0, 2), (1, -1), (0, 1, 2)])
 @pytest.mark.parametrize("view", [np.asarray, lambda x: x[::-1, :, ::2], lambda x: x[:, ::-3], lambda x: x.T])
 def test_every_axis_of_every_view(view, axis, dtype):
     for shape in [(70, 3, 90), (200, 80, 4), (1, 900, 5), (300, 1, 7), (2, 3, 4), (0, 3, 4), (70, 0, 90)]:
