@@ -94,7 +94,7 @@ from .utils.serialization import load, save
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import accelerator, amp, compiler, func, jit
+    from . import accelerator, amp, compiler, distributions, func, jit
     from .amp.autocast_mode import autocast, is_autocast_enabled
     from .amp.grad_scaler import GradScaler
     from .compiler import compile
@@ -130,6 +130,7 @@ __all__ = [
     "contiguous_format",
     "cuda",
     "device",
+    "distributions",
     "dtype",
     "e",
     "enable_grad",
@@ -218,7 +219,7 @@ __all__ += list(CPU_TYPES)
 
 if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = getattr_of(
-        __name__, __config__="", accelerator="", amp="", compiler="", func="", jit="", Event="cuda",
+        __name__, __config__="", accelerator="", amp="", compiler="", distributions="", func="", jit="", Event="cuda",
         GradScaler="amp", OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode",
         compile="compiler", types="", is_autocast_enabled="amp.autocast_mode", vmap="func",
     )  # fmt: skip

@@ -306,6 +306,10 @@ LEFT_OUT = {
         ("chain_stream", "chain_stream_backward", "pushed_curve", "pushed_curve_backward", "local_terms"),
         "moves streams, of several rows for each row of a matrix: benchmarks/hessian.py times them in Hessians",
     ),
+    **dict.fromkeys(
+        (f"{cell}_step{way}" for cell in ("lstm", "gru", "rnn") for way in ("", "_backward")),
+        "runs for each step of a layer, on so few rows that its launch counts",
+    ),
     "random_events": "is bound by its logarithms and square roots",
 }
 # Those of fewer dtypes than C_NAMES has.

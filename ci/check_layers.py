@@ -27,7 +27,7 @@ LAYERS = {
     "__config__": 5.1, "accelerator": 5.1, "backends": 5, "compile": 5, "compiler": 5,
     "cuda": 5, "foreach": 5, "info": 5, "jit": 5, "linalg": 5, "logging": 5, "profiler": 5,
     "special": 5, "testing": 5, "types": 5, "version": 5,
-    "nn": 6, "utils": 6, "distributed": 6, "func": 6.05, "optim": 6.1,
+    "nn": 6, "utils": 6, "distributed": 6, "func": 6.05, "optim": 6.1, "distributions": 6.2,
     "": 7, "__main__": 8,  # "" is autograd_gpu/__init__.py, which shows everything to the user
 }  # fmt: skip
 

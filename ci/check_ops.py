@@ -54,6 +54,7 @@ SLOT = {
 
 NUMBER = "takes a number, which may be a tensor of one element"
 ARRAYS = "takes arrays"
+SIZES = "lengths of sequences, which decide about sizes"
 READS = {
     f"{PACKAGE}/nn/batchnorm.py": {"BatchNorm.forward": "a buffer, where momentum is None"},
     f"{PACKAGE}/nn/convert.py": {"convert": "gives a parameter other memory"},
@@ -61,9 +62,12 @@ READS = {
     f"{PACKAGE}/nn/utils/clip_grad.py": dict.fromkeys(
         ("get_total_norm", "clip_grads_with_norm_", "_left"), "gradients, between backward and a step"
     ),
+    f"{PACKAGE}/nn/recurrent.py": {"RNNBase._ag_run_packed": SIZES},
+    f"{PACKAGE}/nn/utils/rnn.py": dict.fromkeys(("_lengths", "pad_packed_sequence", "unpad_sequence"), SIZES),
     f"{OPS}creation/factories.py": {"full": NUMBER},
     f"{OPS}creation/from_data.py": {"_plain": NUMBER},
     f"{OPS}creation/like.py": {"full_like": NUMBER},
+    f"{OPS}creation/pinning.py": dict.fromkeys(("pin_memory", "is_pinned"), "where the memory is"),
     f"{OPS}elementwise/comparison.py": dict.fromkeys(("allclose", "equal"), "returns a bool"),
     f"{OPS}foreach/arguments.py": {"_plain": "takes a number"},
     f"{OPS}foreach/functions.py": {"_with_value": NUMBER},

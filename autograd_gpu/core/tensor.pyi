@@ -852,6 +852,9 @@ class Tensor(Exchange):
     def is_nonzero(self) -> builtins.bool:
         ...
 
+    def is_pinned(self, device: Any=None) -> builtins.bool:
+        ...
+
     def is_same_size(self, other: Tensor) -> builtins.bool:
         ...
 
@@ -1189,6 +1192,9 @@ class Tensor(Exchange):
         ...
 
     def permute(self, *order: Any, dims: Any=None) -> Tensor:
+        ...
+
+    def pin_memory(self, device: Any=None) -> Tensor:
         ...
 
     def pinverse(self, rcond: builtins.float=1e-15) -> Tensor:

@@ -65,6 +65,8 @@ from .piecewise_activations import (
     Threshold,
 )
 from .pooling import AdaptiveAvgPool1d, AvgPool1d, MaxPool1d, PixelShuffle, PixelUnshuffle
+from .recurrent import GRU, LSTM, RNN, RNNBase
+from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .regression_losses import HuberLoss, L1Loss, MSELoss, SmoothL1Loss
 from .shape import Flatten, Identity, Unflatten
 from .similarity import CosineSimilarity, PairwiseDistance
@@ -75,6 +77,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdaptiveAvgPool1d",
     "AlphaDropout",
@@ -97,6 +102,7 @@ __all__ = [
     "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -111,6 +117,7 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LazyLinear",
     "LeakyReLU",
@@ -138,6 +145,9 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

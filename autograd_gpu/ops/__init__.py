@@ -4,7 +4,7 @@
 Type checkers and editors read __init__.pyi, written by `ci/write_stubs.py`.
 """
 
-from .creation import convert, factories, from_data, like, strided, tensor_types
+from .creation import convert, factories, from_data, like, pinning, strided, tensor_types
 from .elementwise import (
     arithmetic,
     bessel,
@@ -56,17 +56,21 @@ from .nn import (
     exponential_activations,
     gelu,
     glu,
+    gru,
     layer_norm,
     likelihood_losses,
     linear,
     linear_activation,
     logits_cross_entropy,
+    lstm,
     margin_losses,
     one_hot,
     pad,
     piecewise_activations,
     pooling,
+    recurrence,
     regression_losses,
+    rnn,
     similarity,
     softmax,
 )

@@ -93,7 +93,7 @@ def _reversed(self: Tensor) -> Tensor:
     return rearrange.flip(self, (0,)) if self.ndim else self
 
 
-def _dir(self: Tensor) -> list[str]:
+def _dir(self: object) -> list[str]:
     return sorted(set(object.__dir__(self)) - set(TENSOR_NAMES))
 
 

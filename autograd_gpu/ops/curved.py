@@ -284,7 +284,7 @@ def _local(xp, a, f2, tangents):
     def work(i: int, j: int) -> None:
         streams.local_block(a[i:j], f2[i:j], t[i:j], target[i:j])
 
-    cpu_rows.in_blocks(len(target), streams.rows_per_block(len(target), h), work)
+    cpu_rows.Blocks(len(target), h, streams.BLOCK).run(work)
     return out
 
 

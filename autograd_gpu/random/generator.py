@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
@@ -196,7 +197,17 @@ class _Defaults:
             return found
 
 
+    def after_fork(self) -> None:
+        """In the child of a fork: threads that are not here may hold the locks, and CUDA cannot be used."""
+        self.lock = threading.Lock()
+        self.generators = {device: found for device, found in self.generators.items() if device == CPU}
+        if self.home is not None:
+            self.home._lock = threading.Lock()
+
+
 _DEFAULTS = _Defaults()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_DEFAULTS.after_fork)
 
 
 def default_generator(device: Any = "cpu") -> Generator:

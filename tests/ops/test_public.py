@@ -100,7 +100,8 @@ ELSEWHERE = {  # name -> the file that tests it
 }
 OTHERS = {  # which have their own tests
     "Checkpoints", "Compilers, mixed precision", "Derivatives", "Import paths", "In place", "Layers", "Modules",
-    "Old tensor types", "Optimizers", "Properties, dtypes, modes", "Pruning", "Settings and devices",
+    "Old tensor types", "Optimizers", "Properties, dtypes, modes", "Pruning", "Recurrent layers",
+    "Settings and devices",
 }  # fmt: skip
 
 

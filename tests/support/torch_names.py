@@ -119,6 +119,18 @@ FAMILIES = {
         nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
         nn.TransformerEncoderLayer nn.Unflatten
     """,
+    "Recurrent layers": """
+        nn.GRU nn.GRUCell nn.LSTM nn.LSTMCell nn.RNN nn.RNNBase nn.RNNCell nn.RNNCellBase
+        nn.RNNBase.all_weights nn.RNNBase.flatten_parameters nn.RNNBase.reset_parameters
+        nn.utils.rnn.PackedSequence nn.utils.rnn.invert_permutation nn.utils.rnn.pack_padded_sequence
+        nn.utils.rnn.pack_sequence nn.utils.rnn.pad_packed_sequence nn.utils.rnn.pad_sequence
+        nn.utils.rnn.unpack_sequence nn.utils.rnn.unpad_sequence
+        nn.utils.rnn.PackedSequence.byte nn.utils.rnn.PackedSequence.char nn.utils.rnn.PackedSequence.is_pinned
+        nn.utils.rnn.PackedSequence.pin_memory nn.utils.rnn.PackedSequence.short
+        nn.utils.rnn.PackedSequence.cpu nn.utils.rnn.PackedSequence.cuda nn.utils.rnn.PackedSequence.double
+        nn.utils.rnn.PackedSequence.float nn.utils.rnn.PackedSequence.half nn.utils.rnn.PackedSequence.int
+        nn.utils.rnn.PackedSequence.is_cuda nn.utils.rnn.PackedSequence.long nn.utils.rnn.PackedSequence.to
+    """,
     "Modules": """
         nn.Buffer nn.Module nn.ModuleDict nn.ModuleList nn.Parameter nn.ParameterDict nn.ParameterList nn.Sequential
         nn.utils.stateless.functional_call
@@ -157,6 +169,14 @@ FAMILIES = {
         optim.lr_scheduler.StepLR
         optim.swa_utils.AveragedModel optim.swa_utils.SWALR optim.swa_utils.get_ema_multi_avg_fn
         optim.swa_utils.get_swa_multi_avg_fn optim.swa_utils.update_bn
+    """,
+    "Data": """
+        utils.data.BatchSampler utils.data.ChainDataset utils.data.ConcatDataset utils.data.DataLoader
+        utils.data.Dataset utils.data.IterableDataset utils.data.RandomSampler utils.data.Sampler
+        utils.data.SequentialSampler utils.data.StackDataset utils.data.Subset utils.data.SubsetRandomSampler
+        utils.data.TensorDataset utils.data.WeightedRandomSampler utils.data.dataloader.DataLoader
+        utils.data.dataset.Dataset utils.data.default_collate utils.data.default_convert utils.data.get_worker_info
+        utils.data.random_split utils.data.sampler.Sampler Tensor.is_pinned Tensor.pin_memory
     """,
     "Random numbers": """
         Generator bernoulli get_rng_state initial_seed manual_seed multinomial normal poisson rand rand_like randint

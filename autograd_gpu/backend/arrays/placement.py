@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda import runtime
+from ..transfer import pinned_arrays
 from .device import CPU, Device
 from .namespace import is_cuda
 
@@ -23,12 +24,20 @@ def device_of(array: Any) -> Device:
     return Device("cuda", array.device.id) if is_cuda(array) else CPU
 
 
-def to_device(array: Any, device: Device) -> Any:
-    """`array` on `device`: the same array if it is there already, else a copy."""
+def to_device(array: Any, device: Device, non_blocking: bool = False) -> Any:
+    """`array` on `device`: the same array if it is there already, else a copy.
+
+    With `non_blocking` a copy from page-locked memory to CUDA is only queued: the memory must keep its values.
+    """
     if is_cuda(array):
         to_host = device.type == "cpu"
         return runtime.to_host(array) if to_host else runtime.to_device(array, runtime.device_index(device))
-    return array if device.type == "cpu" else runtime.from_host(array, runtime.device_index(device))
+    if device.type == "cpu":
+        return array
+    index = runtime.device_index(device)
+    if pinned_arrays.can_send(array):  # CuPy would only queue the copy, whatever becomes of the memory
+        return pinned_arrays.send(array, index, non_blocking)
+    return runtime.from_host(array, index)
 
 
 def to_numpy(array: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import pathlib
 import threading
 from collections.abc import Callable
@@ -122,6 +123,18 @@ def _bind(function: Any, size: type, number: type) -> Axpby:
         function(y.size, a, address(x), 1, b, address(y), 1)
 
     return axpby
+
+
+def _forget_threads() -> None:
+    """In the child of a fork: the products that ran in other threads of the parent do not run here."""
+    _LIMIT.lock = threading.Lock()
+    if _LIMIT.depth:
+        _LIMIT.depth = 0
+        _controls()[1](_LIMIT.before)  # type: ignore[index]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def on_one_thread(product: Callable[..., Any], *args: Any) -> Any:

@@ -19,10 +19,17 @@ Work = Callable[[int, int], None]  # (start, stop): works on these rows
 SHARED_BLOCK = 1 << 17
 
 
-def step_of(rows: int, cols: int, block: int) -> int:
-    """The rows per block of a pass over a matrix: `block` elements, or SHARED_BLOCK if there are enough for threads."""
-    shared = cores() > 1 and rows * cols >= 2 * cores() * SHARED_BLOCK
-    return max((SHARED_BLOCK if shared else block) // max(cols, 1), 1)
+class Blocks:
+    """The blocks of rows of a matrix for a pass over it: of `block` elements, or SHARED_BLOCK if there are many."""
+
+    def __init__(self, rows: int, cols: int, block: int) -> None:
+        self.rows = rows
+        self.shared = cores() > 1 and rows * cols >= 2 * cores() * SHARED_BLOCK
+        self.step = max((SHARED_BLOCK if self.shared else block) // max(cols, 1), 1)
+
+    def run(self, work: Work) -> None:
+        """Calls work(start, stop) for each block; many elements are worked on by all cores."""
+        (in_blocks if self.shared else _in_turn)(self.rows, self.step, work)
 
 
 class _Job:

@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from . import pool
-from .rows import step_of
 
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
@@ -20,11 +19,6 @@ Groups = tuple[tuple[tuple[int, int], ...], ...]
 BLOCK = 1 << 15  # elements of the matrix per block: some twenty such arrays stay in the L2 cache
 FEW = 2048  # elements of the matrix up to which the number of calls decides
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
-
-
-def rows_per_block(rows: int, h: int) -> int:
-    """The number of rows of h columns in a block of a matrix."""
-    return step_of(rows, h, BLOCK)
 
 
 def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:

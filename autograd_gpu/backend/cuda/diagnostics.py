@@ -20,6 +20,12 @@ def no_device(runtime: Any, error: Any = None) -> RuntimeError:
     return RuntimeError(f"CUDA is not available: {_what_to_do(runtime, error)}")
 
 
+def is_fork_error(error: BaseException) -> bool:
+    """Whether CUDA refuses to work because this process was forked after its parent had used CUDA."""
+    kind = type(error).__name__
+    return kind in ("CUDARuntimeError", "CUDADriverError") and getattr(error, "status", 0) == INITIALIZATION_ERROR
+
+
 def _how_to_install(error: ImportError) -> str:
     if not (isinstance(error, ModuleNotFoundError) and error.name == "cupy"):
         cause = str(error).strip().partition("\n")[0]

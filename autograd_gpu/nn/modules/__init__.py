@@ -12,7 +12,7 @@ from ...absent import getattr_of
 
 _PATHS = (
     "activation", "batchnorm", "container", "distance", "dropout", "flatten", "instancenorm", "linear",
-    "loss", "module", "normalization", "pixelshuffle", "pooling", "sparse", "transformer", "utils",
+    "loss", "module", "normalization", "pixelshuffle", "pooling", "rnn", "sparse", "transformer", "utils",
 )  # fmt: skip
 __all__ = [name for name in nn.__all__ if name[0].isupper()]
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ...absent import getattr_of
-from . import parametrizations, parametrize, stateless
+from . import parametrizations, parametrize, rnn, stateless
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .parametrizations import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
@@ -20,6 +20,7 @@ __all__ = [
     "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
+    "rnn",
     "spectral_norm",
     "stateless",
     "vector_to_parameters",

@@ -9,12 +9,16 @@ from typing import Any
 
 from ...backend.arrays import dtypes
 from ...core.extend import Source, deferred
+from .blocks import BLOCK, elementwise
 
 
-def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def in_float32(
+    forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None, passes: bool = False
+) -> Callable[..., Any]:
     """`forward` on half types converted to float32; the result is rounded once, to the first operand's dtype.
 
-    If `on_cuda` is not None, it gets CuPy arrays of any dtype instead.
+    If `on_cuda` is not None, it gets CuPy arrays of any dtype instead. `passes` is for an elementwise function of
+    several passes, whose result has the operands' dtype: large arrays are computed by blocks.
     """
 
     def rounded(xp, *args, **attributes):
@@ -34,7 +38,13 @@ def in_float32(forward: Callable[..., Any], on_cuda: Callable[..., Any] | None =
         if on_cuda is not None:
             w(f"if xp is not numpy: return on_cuda({call})")
         # Numbers come with arrays of float32 or wider only, see core/dispatch.py.
-        w(f"return (forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)({call})")
-        return {"forward": forward, "rounded": rounded, "on_cuda": on_cuda, **defaults}
+        choice = f"(forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)"
+        if passes:
+            named = ", ".join([f"'{p.name}': {p.name}" for p in attributes])
+            w(f"if getattr({arrays[1]}, 'size', 1) > BLOCK:")
+            w(f"    return elementwise({choice}, ({', '.join(arrays[1:])},), {{{named}}})")
+        w(f"return {choice}({call})")
+        return {"forward": forward, "rounded": rounded, "on_cuda": on_cuda, "elementwise": elementwise,
+                "BLOCK": BLOCK, **defaults}
 
     return functools.wraps(forward)(deferred("forward_of_half", write))

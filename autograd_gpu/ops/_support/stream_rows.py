@@ -130,17 +130,18 @@ def gradients_by_blocks(
     pull(i, j, *blocks) writes those of the rows i to j, into None where one is not needed.
     """
     rows, dtype = math.prod(lead), inputs[0][0].dtype
-    step = streams.rows_per_block(rows, inputs[0][0].shape[-1])
-    found = [_Gradient(widened(x), rows, own, step) if n else None for (x, own), n in zip(inputs, need, strict=True)]
+    blocks = cpu_rows.Blocks(rows, inputs[0][0].shape[-1], streams.BLOCK)
+    pairs = zip(inputs, need, strict=True)
+    found = [_Gradient(widened(x), rows, own, blocks.step) if needed else None for (x, own), needed in pairs]
 
     def work(i: int, j: int) -> None:
-        blocks = [None if each is None else each.block(i, j) for each in found]
-        pull(i, j, *blocks)
-        for each, block in zip(found, blocks, strict=True):
+        parts = [None if each is None else each.block(i, j) for each in found]
+        pull(i, j, *parts)
+        for each, block in zip(found, parts, strict=True):
             if each is not None and block is not None:
                 each.add(i, block)
 
-    cpu_rows.in_blocks(rows, step, work)
+    blocks.run(work)
     return tuple([None if each is None else each.result(lead).astype(dtype, copy=False) for each in found])
 
 
@@ -159,5 +160,5 @@ def pushed_by_blocks(
         f1, f2, *_ = factors(i, j)
         streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
 
-    cpu_rows.in_blocks(len(source), streams.rows_per_block(len(source), stream.shape[-1]), work)
+    cpu_rows.Blocks(len(source), stream.shape[-1], streams.BLOCK).run(work)
     return out

@@ -100,7 +100,8 @@ class to_device:
     device('cpu')
     """
 
-    def forward(xp, x, *, device): return backend.to_device(x, device), {"home": backend.device_of(x)}
+    def forward(xp, x, *, device, non_blocking=False):
+        return backend.to_device(x, device, non_blocking), {"home": backend.device_of(x)}
     def grad_x(F, g, home): return F.to_device(g, home)
     saved = ("home",)
     jvp, batch = LINEAR, BROADCASTING
@@ -113,8 +114,9 @@ def to(
 ) -> Tensor:  # fmt: skip
     """x with another dtype, device, or both; x itself if nothing changes and `copy` is False.
 
-    to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. non_blocking is accepted and has no effect;
-    a copy has the memory order of x, or C order with memory_format=contiguous_format.
+    to(dtype), to(device), to(device, dtype), to(other): PyTorch's forms. With non_blocking the CPU does not wait for
+    a copy from page-locked memory (`pin_memory`) to CUDA; other copies take no notice of it. A copy has the memory
+    order of x, or C order with memory_format=contiguous_format.
 
     >>> ag.ones(2).to("cpu", ag.float64).dtype
     dtype('float64')
@@ -124,12 +126,14 @@ def to(
             device, dtype = value.device, value.dtype
         elif isinstance(value, Device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
             device = value
-        elif not isinstance(value, bool):  # a positional non_blocking
+        elif isinstance(value, bool):
+            non_blocking = value
+        else:
             dtype = value
     result = x
     home = x.device if device is None else backend.resolve(Device(device))
     if home != x.device:
-        result = move(result, home)
+        result = move(result, home, non_blocking)
     if dtype is not None:
         wanted = dtypes.as_dtype(dtype)
         if wanted != result.dtype:
@@ -141,10 +145,10 @@ def to(
     return result
 
 
-def move(x: Tensor, device: Device) -> Tensor:
+def move(x: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
     if isinstance(x, StorageTensor):
-        return wrap_codes(backend.to_device(x._array, device), x.dtype)
-    return RECORD.to_device(x, device)
+        return wrap_codes(backend.to_device(x._array, device, non_blocking), x.dtype)
+    return RECORD.to_device(x, device, non_blocking=True) if non_blocking else RECORD.to_device(x, device)
 
 
 def convert(x: Tensor, dtype: np.dtype) -> Tensor:
@@ -171,7 +175,7 @@ def cpu(x: Tensor, memory_format: Any = None) -> Tensor:
 def cuda(x: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """x on a CUDA device: an ordinal, "cuda", "cuda:1"; ImportError or RuntimeError if CuPy or a device is missing."""
     home = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
-    return to(x, device=home, memory_format=memory_format)
+    return to(x, device=home, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def itself(x: Tensor) -> Tensor:

@@ -14,12 +14,12 @@ import numpy as np
 from ... import backend
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
+from .._support.blocks import BLOCK
 from .._support.half_precision import in_float32
 from .activation_formulas import silu_second_derivative
 from .activation_kernels import double_backward, grad_by_kernel, grad_forward, value_forward
 
 MANY = 512  # from so many elements on, a selection by bit operations is faster
-BLOCK = 65536  # elements per block of a computation in several passes: a block stays in the L2 cache
 
 
 def times(xp: Any, g: Any, t: Any) -> Any:
@@ -133,7 +133,7 @@ class sigmoid:
     tensor([0.5   , 0.8808])
     """
 
-    forward = in_float32(logistic, value_forward("sigmoid"))
+    forward = in_float32(logistic, value_forward("sigmoid"), passes=True)
     def grad_x(F, g, out): return F.sigmoid_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -150,7 +150,7 @@ class sigmoid_grad:
     tensor([0.25])
     """
 
-    forward = in_float32(_sigmoid_grad, grad_forward("sigmoid"))
+    forward = in_float32(_sigmoid_grad, grad_forward("sigmoid"), passes=True)
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
     def fused(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
@@ -189,7 +189,7 @@ class tanh_grad:
     tensor([0.75])
     """
 
-    forward = in_float32(_tanh_grad, grad_forward("tanh"))
+    forward = in_float32(_tanh_grad, grad_forward("tanh"), passes=True)
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
     def fused(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
@@ -224,7 +224,7 @@ class silu:
     tensor([0.    , 0.7311])
     """
 
-    forward = in_float32(_silu, value_forward("silu"))
+    forward = in_float32(_silu, value_forward("silu"), passes=True)
     def grad_x(F, g, x): return F.silu_grad(g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -242,7 +242,7 @@ class silu_grad:
     tensor([0.5])
     """
 
-    forward = in_float32(_silu_grad, grad_forward("silu"))
+    forward = in_float32(_silu_grad, grad_forward("silu"), passes=True)
     def grad_h(F, g, x): return F.silu_grad(g, x)
     def grad_x(F, g, h, x): return g * h * silu_second_derivative(F, x)
     def fused(F, g, need, h, x): return double_backward("silu", g, need, h, x)

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
-from .activation import BLOCK, logistic, times
+from .activation import logistic, times
 from .activation_formulas import gelu_is_exact, gelu_logit, gelu_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
 
@@ -22,19 +21,6 @@ TAIL = (
     0.11983629542126604, 0.12097006133733715, 0.10002964812344848, 0.1286564865815722, -0.053832011199918505,
     0.20634120634624464, -0.15814096026093080, 0.036139301560356885,
 )  # fmt: skip
-
-
-def _in_blocks(function, x):
-    """function(x) for an elementwise function, block by block; the function never gets a 0-d array."""
-    if not x.ndim:
-        return function(x.reshape(1)).reshape(())
-    if x.size <= BLOCK or not x.flags.c_contiguous:
-        return function(x)
-    out = backend.empty(np, x.shape, x.dtype)
-    source, target = x.reshape(-1), out.reshape(-1)
-    for i in range(0, x.size, BLOCK):
-        target[i : i + BLOCK] = function(source[i : i + BLOCK])
-    return out
 
 
 def _normal_tail(z):
@@ -80,7 +66,7 @@ def _gelu(xp, x, *, approximate="none"):
         return x * logistic(xp, gelu_logit(x)[0])
     if x.size <= numpy_ops.FEW or x.dtype != dtypes.float32:
         return x * numpy_ops.special().ndtr(x)
-    return _in_blocks(_gelu_block, x)
+    return _gelu_block(x)
 
 
 def _gelu_grad(xp, h, x, *, approximate="none"):
@@ -90,7 +76,7 @@ def _gelu_grad(xp, h, x, *, approximate="none"):
         return h * (s * (x * (1 - s) * du + 1))
     if x.size <= numpy_ops.FEW or x.dtype != dtypes.float32:
         return h * (numpy_ops.special().ndtr(x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
-    return times(xp, h, _in_blocks(_derivative_block, x))
+    return times(xp, h, _derivative_block(x))
 
 
 @defop
@@ -101,7 +87,7 @@ class gelu:
     tensor([0.    , 0.8413])
     """
 
-    forward = in_float32(_gelu, value_forward("gelu"))
+    forward = in_float32(_gelu, value_forward("gelu"), passes=True)
     def grad_x(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -117,7 +103,7 @@ class gelu_grad:
     tensor([0.5])
     """
 
-    forward = in_float32(_gelu_grad, grad_forward("gelu"))
+    forward = in_float32(_gelu_grad, grad_forward("gelu"), passes=True)
     def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     def grad_x(F, g, h, x, approximate): return g * h * gelu_second_derivative(F, x, approximate)
     def fused(F, g, need, h, x, approximate): return double_backward("gelu", g, need, h, x, approximate=approximate)

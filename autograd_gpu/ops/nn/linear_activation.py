@@ -11,7 +11,6 @@ On CUDA a pass is one kernel (docs/kernels.md); on the CPU it works on blocks of
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,22 +18,14 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
-from ...backend.cpu import rows as cpu_rows
 from ...core.extend import RAW, RECORD, SAME, ZERO, Tensor, aligned, defop, expanded, public
-from .activation import BLOCK
+from .._support.blocks import BLOCK, over_rows
 from .activation_formulas import FORMULAS, all_parameters
 from .linear import linear, sum_rows
 
 Array = Any
 
 # ---- passes over arrays ------------------------------------------------------------------------------
-
-
-def _in_blocks(work: Callable[..., None], *arrays: Array) -> None:
-    """Calls work(k, *blocks) for each block k of rows of arrays of one shape, taken as matrices."""
-    rows, cols = arrays[0].size // max(arrays[0].shape[-1], 1), arrays[0].shape[-1]
-    matrices, step = [a.reshape(rows, cols) for a in arrays], cpu_rows.step_of(rows, cols, BLOCK)
-    cpu_rows.in_blocks(rows, step, lambda i, j: work(i // step, *[m[i:j] for m in matrices]))
 
 
 def _wide(array: Array | None) -> Array:
@@ -54,7 +45,7 @@ def _activated(xp, z, bias, *, activation, parameters=()):
     def work(k: int, block: Array, target: Array) -> None:
         target[...] = value(RAW, _wide(block) + bias, *parameters)
 
-    _in_blocks(work, z, out)
+    over_rows(work, z, out)
     return out
 
 
@@ -75,7 +66,7 @@ def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=())
         sums[k] = backend.total(np, part, 0)
         target[...] = part
 
-    _in_blocks(work, h, saved, dz)
+    over_rows(work, h, saved, dz)
     return dz, backend.total(np, np.stack([sums[k] for k in sorted(sums)]), 0).astype(saved.dtype)
 
 

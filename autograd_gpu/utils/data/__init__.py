@@ -1,9 +1,51 @@
-"""Datasets and data loading."""
+"""Datasets, samplers and data loading, with worker processes if wanted."""
 
-from .dataset import Dataset, Subset, TensorDataset, random_split
-from .loader import DataLoader, default_collate
+from . import dataloader, dataset, sampler
+from .collate import default_collate, default_convert
+from .dataloader import DataLoader
+from .dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from .sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from .worker_info import get_worker_info
 
-__all__ = ["DataLoader", "Dataset", "Subset", "TensorDataset", "default_collate", "random_split"]
+__all__ = [
+    "BatchSampler",
+    "ChainDataset",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "StackDataset",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
+    "WeightedRandomSampler",
+    "dataloader",
+    "dataset",
+    "default_collate",
+    "default_convert",
+    "get_worker_info",
+    "random_split",
+    "sampler",
+]
 
 
 def __dir__() -> list[str]:

@@ -326,11 +326,13 @@ def test_dtypes_that_nothing_is_made_of_are_refused(array):
     x = ag.zeros(2)
     doors = [lambda make=make: make(array) for make in FUNCTIONS.values()]
     doors += [lambda: x + array, lambda: x.add_(array), lambda: x.copy_(array), lambda: x.__setitem__(0, array),
-              lambda: x[array], lambda: ag.nn.Parameter(array), lambda: ag.nn.Buffer(array),
-              lambda: ag.utils.data.default_collate([array, array])]
+              lambda: x[array], lambda: ag.nn.Parameter(array), lambda: ag.nn.Buffer(array)]
+    refused = r"can't convert an array of dtype .*; supported are"
     for door in doors:
-        with pytest.raises(TypeError, match=r"can't convert an array of dtype .*; supported are"):
+        with pytest.raises(TypeError, match=refused):
             door()
+    with pytest.raises(TypeError, match=rf"{refused}|batch must contain tensors, numpy arrays"):  # PyTorch's text
+        ag.utils.data.default_collate([array, array])
 
 
 def test_a_foreign_byte_order_is_refused_with_the_way_out():

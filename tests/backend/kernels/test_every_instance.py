@@ -4,6 +4,7 @@ On a GPU; elsewhere a few of them run emulated, so that this file is known to wo
 sizes, special values and orders, run on emulated threads.
 """
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -20,6 +21,7 @@ from autograd_gpu.backend.kernels import loader
 from autograd_gpu.backend.kernels.activations import choose
 from autograd_gpu.backend.kernels.foreach import FUNCTIONS
 from autograd_gpu.backend.kernels.quantize import STRUCTS
+from autograd_gpu.backend.kernels.recurrent import GATES, KERNELS
 from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -41,7 +43,7 @@ def group_of(name):
 GROUPS = defaultdict(set)
 for instance in kernels.INSTANCES:
     GROUPS[group_of(instance)].add(instance)
-PLAIN = "cross_entropy.cu", "dropout.cu", "list_norm.cu", "second_order.cu", "softmax.cu"
+PLAIN = "cross_entropy.cu", "dropout.cu", "list_norm.cu", "recurrent.cu", "second_order.cu", "softmax.cu"
 EMULATED = {(file, "float", "") for file in PLAIN}
 EMULATED |= {(file, "float", "Silu") for file in ("bias_activation.cu", "second_order.cu")}
 
@@ -244,9 +246,21 @@ def quantize(on, dtype, _):
                 assert_same(to_numpy(back), kernels.dequantize_reference(expected, known, target, dtype))
 
 
+def recurrent(on, dtype, _):
+    names = [(kernel, ()) for kernel in KERNELS if not kernel.startswith("rnn")]
+    names += [(kernel, (each,)) for kernel in KERNELS if kernel.startswith("rnn") for each in ("relu", "tanh")]
+    for (kernel, activation), (rows, units) in itertools.product(names, PAIR):
+        gates = GATES[kernel.partition("_")[0]]
+        reads, writes = [{name: gates.get(name, 1) * units for name in side} for side in KERNELS[kernel]]
+        given = [normal(dtype, *((cols,) if name == "bias" else (rows, cols))) for name, cols in reads.items()]
+        outs = [on(np.zeros((rows, cols), dtype)) for cols in writes.values()]
+        getattr(kernels, kernel)(*activation, *on(*given), *outs)
+        near(outs, getattr(kernels, f"{kernel}_reference")(*activation, *given), dtype, 4)
+
+
 FAMILIES = [
     bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step, quantize,
-    random, row_sum, second_order, softmax,
+    random, recurrent, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

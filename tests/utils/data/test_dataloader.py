@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate, random_split
+from autograd_gpu.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Sampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+    default_collate,
+    random_split,
+)
 
 
 @pytest.fixture
@@ -120,7 +130,7 @@ def test_default_collate():
     assert x.dtype == ag.float64
     assert y.tolist() == [1.5, 2.5]
     assert default_collate([np.float32(1), np.float32(2)]).dtype == ag.float32
-    with pytest.raises(TypeError, match="found object"):
+    with pytest.raises(TypeError, match="found <class 'object'>"):
         default_collate([object()])
     with pytest.raises(RuntimeError, match="equal size"):
         default_collate([(1, 2), (1,)])
@@ -159,7 +169,7 @@ def test_gradients_flow_to_a_dataset_that_requires_grad(device):
 
 
 def test_errors(dataset):
-    with pytest.raises(ValueError, match="Size mismatch between tensors"):
+    with pytest.raises(AssertionError, match=r"Size mismatch between tensors: their lengths are \[2, 3\]"):
         TensorDataset(ag.zeros(2), ag.zeros(3))
     with pytest.raises(ValueError, match="at least one tensor"):
         TensorDataset()
@@ -167,13 +177,113 @@ def test_errors(dataset):
         TensorDataset([1])
     with pytest.raises(ValueError, match="batch_size=0"):
         DataLoader(dataset, batch_size=0)
-    with pytest.raises(ValueError, match="given, but shuffle is False"):
+    with pytest.raises(ValueError, match="a seed is given, but shuffle is False and there are no workers"):
         DataLoader(dataset, seed=1)
     with pytest.raises(ValueError, match="stands alone"):
         DataLoader(dataset, shuffle=True, seed=1, generator=ag.random.Generator())
     with pytest.raises(ValueError, match="not both"):
         random_split(dataset, [5, 5], ag.random.Generator(), seed=1)
-    with pytest.raises(NotImplementedError, match="__len__"):
-        len(Dataset())
-    with pytest.raises(NotImplementedError, match="__getitem__"):
-        Dataset()[0]
+    with pytest.raises(NotImplementedError, match="Sampler does not define __iter__"):
+        iter(Sampler())
+
+
+class Broken(Dataset):
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        if index == 3:
+            raise self.error
+        return index
+
+
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_an_error_names_the_item(batch_size):
+    with pytest.raises(KeyError, match="no such") as caught:
+        list(DataLoader(Broken(KeyError("no such")), batch_size))
+    assert caught.value.__notes__ == ["This is item 3 of the Broken."]
+
+
+def test_an_item_cannot_end_the_epoch():
+    with pytest.raises(RuntimeError, match="item 3 of the Broken raised StopIteration"):
+        list(DataLoader(Broken(StopIteration())))
+
+
+def test_names_of_a_subclass_are_its_own():
+    """Programs have attributes of these names on their datasets."""
+
+    class Images(Dataset):
+        def __init__(self):
+            self.device, self.batch = "cuda:7", 3
+
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return index
+
+    assert [batch.tolist() for batch in DataLoader(Subset(Images(), [1, 0]), 2)] == [[1, 0]]
+
+
+def test_tensors_of_one_dataset_on_two_devices(device):
+    data = TensorDataset(ag.arange(4, device=device), ag.arange(4, device="cpu"))
+    for loader in (DataLoader(data, 2), DataLoader(data, 2, sampler=range(4))):
+        x, y = next(iter(loader))
+        assert (x.tolist(), y.tolist()) == ([0, 1], [0, 1])
+        assert (x.device, y.device) == (data.tensors[0].device, ag.device("cpu"))
+
+
+def test_the_order_is_drawn_when_the_iteration_begins(dataset):
+    generator = ag.Generator()
+    loader = DataLoader(dataset, batch_size=10, shuffle=True, generator=generator)
+    state = generator.get_state()
+    begun = iter(loader)
+    after = generator.get_state()
+    generator.set_state(state)
+    assert rows(loader) == [next(begun)[1].tolist()]
+    assert generator.get_state() == after
+
+
+def test_a_subclass_of_a_sampler_decides():
+    class Backwards(SequentialSampler):
+        def __iter__(self):
+            return reversed(range(len(self)))
+
+    data = TensorDataset(ag.arange(3))
+    assert [x.tolist() for (x,) in DataLoader(data, 2, sampler=Backwards(data))] == [[2, 1], [0]]
+
+
+def test_a_stream_that_is_longer_than_it_says():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(5))
+
+        def __len__(self):
+            return 4
+
+    loader = DataLoader(Stream(), batch_size=2)
+    assert len(list(loader)) == 3  # nobody has asked how long it is
+    assert len(loader) == 2
+    with pytest.warns(UserWarning, match=r"was reported to be 2 \(when accessing len\(dataloader\)\), but 3 samples"):
+        assert len(list(loader)) == 3
+
+
+def test_import_paths_of_programs():
+    from autograd_gpu.utils.data.dataloader import DataLoader as loader
+    from autograd_gpu.utils.data.dataset import random_split as split
+    from autograd_gpu.utils.data.sampler import RandomSampler as sampler
+
+    assert (loader, split, sampler) == (DataLoader, random_split, ag.utils.data.RandomSampler)
+
+
+def test_prefetch_factor_is_positive(dataset):
+    with pytest.raises(ValueError, match="prefetch_factor option should be positive, but got prefetch_factor=0"):
+        DataLoader(dataset, num_workers=1, prefetch_factor=0)
+
+
+def test_more_workers_than_cores():
+    with pytest.warns(UserWarning, match="This DataLoader will create 99999 worker processes in total"):
+        DataLoader(range(3), num_workers=99999)

@@ -1,0 +1,66 @@
+"""The Cauchy distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops
+from ..core.tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .utils import broadcast_all
+
+
+class Cauchy(Distribution):
+    """Cauchy (Lorentz) distributions with median `loc` and `scale`, half of the width at half of the maximum.
+
+    Mean and variance do not exist: they are NaN and infinite.
+
+    >>> from autograd_gpu.distributions import Cauchy
+    >>> Cauchy(0.0, 1.0).cdf(ag.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.25, 0.5 , 0.75])
+    """
+
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        return self._expanded(Cauchy, batch_shape, _instance)
+
+    @property
+    def mean(self) -> Tensor:
+        return ops.full_like(self.loc, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return ops.full_like(self.loc, math.inf)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -math.log(math.pi) - self.scale.log() - ((value - self.loc) / self.scale).square().log1p()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ops.atan((value - self.loc) / self.scale) / math.pi + 0.5
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return ops.tan(math.pi * (value - 0.5)) * self.scale + self.loc
+
+    def entropy(self) -> Tensor:
+        return math.log(4 * math.pi) + self.scale.log()

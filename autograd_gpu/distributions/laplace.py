@@ -1,0 +1,72 @@
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops, random
+from ..backend.arrays.dtype_limits import finfo
+from ..core.tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .utils import broadcast_all
+
+
+class Laplace(Distribution):
+    """Laplace distributions with mean `loc` and `scale`, the mean distance from it.
+
+    >>> from autograd_gpu.distributions import Laplace
+    >>> Laplace(0.0, 0.5).log_prob(ag.tensor([0.5, 1.0]))
+    tensor([-1., -2.])
+    """
+
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        return self._expanded(Laplace, batch_shape, _instance)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return 2**0.5 * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale.square()
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        shape, dtype = self._extended_shape(sample_shape), self.loc.dtype
+        u = random.uniform(shape, dtype, self.loc.device, finfo(dtype).eps - 1, 1.0)  # in (-1, 1)
+        return self.loc - self.scale * u.sign() * ops.log1p(-u.abs().clamp(min=finfo(dtype).tiny))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -ops.log(2 * self.scale) - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        difference = value - self.loc
+        return 0.5 - 0.5 * difference.sign() * ops.expm1(-difference.abs() / self.scale)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * ops.log1p(-2 * term.abs())
+
+    def entropy(self) -> Tensor:
+        return 1 + ops.log(2 * self.scale)
