@@ -239,7 +239,8 @@ FAMILIES = {
         nn.modules.dropout._DropoutNd nn.modules.flatten.Flatten nn.modules.instancenorm._InstanceNorm
         nn.modules.linear.Identity nn.modules.linear.Linear nn.modules.loss._Loss
         nn.modules.loss._WeightedLoss nn.modules.module.Module nn.modules.normalization.LayerNorm
-        nn.modules.pixelshuffle.PixelShuffle nn.modules.pooling.AvgPool1d nn.modules.sparse.Embedding
+        nn.modules.pixelshuffle.PixelShuffle nn.modules.pooling.AvgPool1d nn.modules.rnn.RNNBase
+        nn.modules.sparse.Embedding
         nn.modules.transformer.Transformer nn.modules.utils._ntuple nn.modules.utils._pair
         nn.modules.utils._single nn.parameter.Parameter nn.utils.clip_grad.clip_grad_norm_
         nn.utils.convert_parameters.parameters_to_vector optim.adam.Adam optim.adamw.AdamW optim.sgd.SGD
