@@ -311,6 +311,9 @@ LEFT_OUT = {
         "runs for each step of a layer, on so few rows that its launch counts",
     ),
     "random_events": "is bound by its logarithms and square roots",
+    "random_gammas": "is bound by its logarithms and square roots",
+    "random_successes": "is bound by its logarithms and square roots",
+    "gamma_slope": "is bound by arithmetic in float64",
 }
 # Those of fewer dtypes than C_NAMES has.
 DTYPES = {

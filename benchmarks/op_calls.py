@@ -27,6 +27,7 @@ CONSTANTS: dict[str, Any] = {
 # Expression -> the ops that are called so.
 CALLS: dict[str, str] = {
     "{}(x)": """
+        _sample_dirichlet _standard_gamma
         abs acos adjoint all amax amin aminmax any argmax argmin argsort argwhere as_tensor asarray asin asinh atan
         atanh atleast_1d atleast_2d atleast_3d bernoulli ceil clone conj corrcoef cos cosh count_nonzero cov deg2rad
         det diag diag_embed diagflat diagonal diff digamma empty_like erf erfc erfinv exp exp2 expm1 flatten fliplr
@@ -43,6 +44,7 @@ CALLS: dict[str, str] = {
         linalg.slogdet linalg.svd linalg.svdvals linalg.vander linalg.vector_norm
         special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri""",
     "{}(x, y)": """
+        _standard_gamma_grad binomial
         add allclose atan2 block_diag broadcast_tensors cdist chain_matmul copysign div dist eq equal float_power
         floor_divide fmax fmin fmod ge gt heaviside hypot igamma igammac inner isclose isin kron ldexp le logaddexp
         logaddexp2 lt matmul maximum minimum mm mul ne nextafter pow remainder rsub sub tensordot true_divide xlogy

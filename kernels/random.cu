@@ -163,3 +163,65 @@ random_events(const T* rates, T* out, unsigned long long seed, unsigned long lon
     }
     out[place] = events;
 }
+
+// Gamma-distributed numbers of scale 1 (Marsaglia and Tsang 2000). For alpha < 1 the number is that of alpha + 1 times
+// u^(1 / alpha). Number i uses counter start + i, with two turns for each trial: a normal number, then two uniform ones.
+// NaN for a negative alpha; 0, infinity and NaN are returned as they are.
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+random_gammas(const T* alphas, T* out, unsigned long long seed, unsigned long long start, long long size) {
+    const long long place = thread_number();
+    if (place >= size) return;
+    const T alpha = alphas[place], d = (alpha < 1 ? alpha + 1 : alpha) - T(1.0 / 3), c = 1 / sqrt(9 * d);
+    bool found = !(alpha > 0 && isfinite(alpha));
+    T number = alpha < 0 ? sqrt(alpha) : alpha;
+    for (unsigned long long turn = 0; !found; turn += 2) {
+        Numbers<T> normal, uniform;
+        Normal<T>::make(philox(seed, start + place, turn), normal);
+        above_zero(philox(seed, start + place, turn + 1), uniform);
+        const T x = normal.at[0], root = 1 + c * x, v = root * root * root;
+        found = root > 0 && log(uniform.at[0]) < x * x / 2 + d * (1 - v + log(v));
+        number = d * v;
+        if (alpha < 1) number *= exp(log(uniform.at[1]) / alpha);
+    }
+    out[place] = number;
+}
+
+// Numbers of successes: below an expectation of 10 by the trials up to each success, else by the transformed rejection
+// method BTRS (Hoermann 1993), for the rarer outcome. Number i uses counter start + i, with as many turns as it needs.
+// NaN if the count is not finite or the probability is NaN.
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+random_successes(const T* counts, const T* probabilities, T* out, unsigned long long seed, unsigned long long start,
+                 long long size) {
+    const long long place = thread_number();
+    if (place >= size) return;
+    const T count = floor(counts[place]), probability = probabilities[place];
+    const bool flipped = probability > T(0.5), valid = isfinite(count) && probability == probability;
+    const T p = flipped ? 1 - probability : probability, spread = sqrt(count * p * (1 - p));
+    const T b = T(1.15) + T(2.53) * spread, a = T(-0.0873) + T(0.0248) * b + T(0.01) * p;
+    const T height = (T(2.83) + T(5.1) / b) * spread, squeeze = T(0.92) - T(4.2) / b;
+    const T log_failure = log1p(-p), log_odds = log(p) - log_failure, mode = floor((count + 1) * p);
+    bool found = !(valid && count > 0 && p > 0);
+    T successes = 0, trials = 0;
+    for (unsigned long long turn = 0; !found; ++turn) {
+        Numbers<T> uniform;
+        above_zero(philox(seed, start + place, turn), uniform);
+        if (count * p < 10) {
+            for (int i = 0; i < 2 && !found; ++i) {
+                trials += floor(log(uniform.at[i]) / log_failure) + 1;
+                found = trials > count;
+                if (!found) successes += 1;
+            }
+            continue;
+        }
+        const T u = uniform.at[0] - T(0.5), v = uniform.at[1], us = T(0.5) - fabs(u);
+        successes = floor((2 * a / us + b) * u + count * p + T(0.5));
+        found = us >= T(0.07) && v <= squeeze;
+        if (!found && successes >= 0 && successes <= count)
+            found = log(v * height / (a / (us * us) + b)) <=
+                    log_factorial(mode) + log_factorial(count - mode) - log_factorial(successes) -
+                        log_factorial(count - successes) + (successes - mode) * log_odds;
+    }
+    out[place] = !valid ? count * 0 + probability - probability : flipped && count > 0 ? count - successes : successes;
+}

@@ -74,7 +74,7 @@ from .nn import (
     similarity,
     softmax,
 )
-from .random import sampling
+from .random import gamma_samples, sampling
 from .reduction import (
     covariance,
     cumulative,

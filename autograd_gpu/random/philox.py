@@ -83,8 +83,16 @@ class PhiloxStream:
 
     def poisson(self, rates: Array) -> Array:
         """Poisson-distributed numbers with these `rates`, float64."""
-        dense = rates if rates.flags.c_contiguous else rates.copy()
-        return kernels.random_events(dense, *self.take(rates.size))
+        return kernels.random_events(kernels.contiguous(rates), *self.take(rates.size))
+
+    def standard_gamma(self, alphas: Array) -> Array:
+        """Gamma-distributed numbers of scale 1 with these shape parameters, float64."""
+        return kernels.random_gammas(kernels.contiguous(alphas), *self.take(alphas.size))
+
+    def binomial(self, counts: Array, probabilities: Array) -> Array:
+        """Numbers of successes in so many trials, of the same shape as `probabilities`, float64."""
+        given = kernels.contiguous(counts), kernels.contiguous(probabilities)
+        return kernels.random_successes(*given, *self.take(counts.size))
 
 
 def _shape(size: Shape) -> tuple[int, ...]:

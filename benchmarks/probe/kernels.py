@@ -67,6 +67,12 @@ def foreach(lab: Lab, x: np.ndarray) -> Pairs:
     return [(lists[0][row], kernels.foreach_reference("add", x[2 + row], x[4 + row])) for row in range(2)]
 
 
+def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
+    alpha, z = np.abs(x) * 9 + 0.1, np.abs(x[::-1]) * 9 + 0.1
+    found = kernels.gamma_slope(*[lab.cp.asarray(np.ascontiguousarray(each)) for each in (alpha, z)])
+    return [(found, kernels.gamma_slope_reference(alpha, z))]
+
+
 def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
     total = kernels.list_norm(kernels.tensor_lists([], [[lab.cp.asarray(row) for row in x]]), 2)
     return [(total, kernels.list_norm_reference(list(x), 2))]
@@ -99,8 +105,8 @@ def second_order(lab: Lab, x: np.ndarray) -> Pairs:
 
 FILES = {
     f"{run.__name__}.cu": run
-    for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step,
-                quantize, random, row_sum, second_order, softmax)
+    for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, layer_norm, list_norm,
+                optimizer_step, quantize, random, row_sum, second_order, softmax)
 }  # fmt: skip
 
 

@@ -89,6 +89,9 @@ def test_result_dtypes(name, dtype, device):
 
 ELSEWHERE = {  # name -> the file that tests it
     **dict.fromkeys(NAMES["Random numbers"], "random/test_random.py"),
+    **dict.fromkeys(
+        ("_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"), "ops/random/test_gamma_samples.py"
+    ),
     **dict.fromkeys(NAMES["Dropout"], "nn/test_functional_inplace.py"),
     "cuda.manual_seed_all": "cuda/test_cuda.py",
     **dict.fromkeys(("empty_strided", "unsafe_chunk", "unsafe_split"), "ops/inplace/test_functions.py"),

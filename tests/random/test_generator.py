@@ -35,6 +35,8 @@ def test_a_state_on_cuda_is_a_seed_and_a_count_of_counters():
         (lambda: ag.randn(0, generator=generator), 0), (lambda: ag.randint(3, (8,), generator=generator), 4),
         (lambda: ag.zeros(9, device="cuda").bernoulli_(0.5, generator=generator), 3),
         (lambda: ag.poisson(ag.ones(7, device="cuda"), generator), 7),
+        (lambda: ag._standard_gamma(ag.ones(7, device="cuda"), generator), 7),
+        (lambda: ag.binomial(ag.ones(3, 1, device="cuda"), ag.ones(2, device="cuda"), generator), 6),
     ]  # fmt: skip
     taken = 0
     for draw, counters in draws:

@@ -174,6 +174,20 @@ def test_sampling_of_tensors(device):
     assert ag.bernoulli(ag.ones(3, dtype=ag.int64, device=device), 0.5).dtype == np.int64
 
 
+def test_binomial(device):
+    """Counts are rounded down, probabilities beyond the ends count as these; NaN gives NaN, and nothing a gradient."""
+    ag.manual_seed(2)
+    counts, p = ag.tensor([[5.0], [1e4]], device=device), ag.full((N,), 0.25, device=device, requires_grad=True)
+    drawn = ag.binomial(counts, p)
+    assert drawn.shape == (2, N)
+    assert not drawn.requires_grad
+    np.testing.assert_allclose(drawn.mean(1).numpy(force=True), [1.25, 2500], rtol=0.05)
+    np.testing.assert_allclose(drawn.var(1).numpy(force=True), [5 * 3 / 16, 1e4 * 3 / 16], rtol=0.05)
+    counts = ag.tensor([2.9, -1.0, 3.0, 3.0, np.nan, 3.0, np.inf], device=device)
+    found = ag.binomial(counts, ag.tensor([1.0, 0.5, 1.5, -0.5, 0.5, np.nan, 0.5], device=device))
+    np.testing.assert_array_equal(found.tolist(), [2, 0, 3, 0, np.nan, np.nan, np.nan])
+
+
 def test_one_number_is_an_array(device):
     """As of every other shape; NumPy makes scalars of 0-d arrays where it computes with them."""
     x = ag.tensor(0.5, device=device)
@@ -267,6 +281,7 @@ WRONG = [
     (lambda x: x.expand((2, 3)).uniform_(), "more than one element of the written-to tensor refers to a single memory"),
     (lambda x: ag.bernoulli(x, 1.5), r"bernoulli expects p to be in \[0, 1\], but got p=1.5"),
     (lambda x: ag.poisson(x.to(ag.int64)), "poisson is not implemented for int64"),
+    (lambda x: ag.binomial(x, x.double()), "float64"),
     (lambda x: ag.normal(1.0, -1.0, (2,)), "normal expects std >= 0.0, but found std -1"),
     (lambda x: ag.multinomial(x, 4), "cannot sample n_sample > prob_dist.size"),
     (lambda x: ag.multinomial(x, 0), "cannot sample n_sample <= 0 samples"),

@@ -179,11 +179,11 @@ FAMILIES = {
         utils.data.random_split utils.data.sampler.Sampler Tensor.is_pinned Tensor.pin_memory
     """,
     "Random numbers": """
-        Generator bernoulli get_rng_state initial_seed manual_seed multinomial normal poisson rand rand_like randint
-        randint_like randn randn_like randperm seed set_rng_state cuda.manual_seed cuda.manual_seed_all
-        Generator.get_state Generator.initial_seed Generator.manual_seed Generator.seed Generator.set_state
-        Tensor.bernoulli_ Tensor.cauchy_ Tensor.exponential_ Tensor.geometric_ Tensor.log_normal_ Tensor.normal_
-        Tensor.random_ Tensor.uniform_
+        Generator _sample_dirichlet _standard_gamma _standard_gamma_grad bernoulli binomial get_rng_state initial_seed
+        manual_seed multinomial normal poisson rand rand_like randint randint_like randn randn_like randperm seed
+        set_rng_state cuda.manual_seed cuda.manual_seed_all Generator.get_state Generator.initial_seed
+        Generator.manual_seed Generator.seed Generator.set_state Tensor.bernoulli_ Tensor.cauchy_ Tensor.exponential_
+        Tensor.geometric_ Tensor.log_normal_ Tensor.normal_ Tensor.random_ Tensor.uniform_
     """,
     "Creation": """
         arange as_tensor asarray empty empty_like empty_strided eye from_dlpack from_numpy full full_like linspace

@@ -31,6 +31,7 @@ from .cross_entropy import (
 )
 from .dropout import Mask, dropout, dropout_reference, mask_reference
 from .foreach import foreach, foreach_reference, prepared_foreach
+from .gamma_slope import gamma_slope, gamma_slope_reference
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import (
@@ -52,10 +53,12 @@ from .random import (
     counters_for,
     random_bits,
     random_events,
+    random_gammas,
     random_integers,
     random_integers_reference,
     random_numbers,
     random_numbers_reference,
+    random_successes,
 )
 from .recurrent import (
     gru_step,
@@ -132,6 +135,8 @@ __all__ = [
     "folder",
     "foreach",
     "foreach_reference",
+    "gamma_slope",
+    "gamma_slope_reference",
     "gru_step",
     "gru_step_backward",
     "gru_step_backward_reference",
@@ -168,10 +173,12 @@ __all__ = [
     "quantize_reference",
     "random_bits",
     "random_events",
+    "random_gammas",
     "random_integers",
     "random_integers_reference",
     "random_numbers",
     "random_numbers_reference",
+    "random_successes",
     "rms_norm",
     "rms_norm_backward",
     "rnn_step",

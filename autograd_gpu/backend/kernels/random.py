@@ -33,6 +33,11 @@ def _declare() -> None:
     declare("random_integers", "random.cu", "random_integers", integers)
     events = (Parameter("rates", "read", float64), Parameter("out", "write", float64), *COUNTERS, LENGTH)
     declare("random_events<double>", "random.cu", "random_events", events, unit="events")
+    gammas = (Parameter("alphas", "read", float64), Parameter("out", "write", float64), *COUNTERS, LENGTH)
+    declare("random_gammas<double>", "random.cu", "random_gammas", gammas, unit="gammas")
+    trials = Parameter("counts", "read", float64), Parameter("probabilities", "read", float64)
+    successes = (*trials, Parameter("out", "write", float64), *COUNTERS, LENGTH)
+    declare("random_successes<double>", "random.cu", "random_successes", successes, unit="successes")
 
 
 _declare()
@@ -130,4 +135,28 @@ def random_events(rates: Array, seed: int, start: int) -> Array:
     check_array("random_events", "rates", rates)
     out = runtime.cupy().empty(rates.shape, rates.dtype)
     launch("random_events<double>", _threads(rates.size), rates, out, seed, start, rates.size)
+    return out
+
+
+def random_gammas(alphas: Array, seed: int, start: int) -> Array:
+    """Gamma-distributed numbers of scale 1 with these shape parameters, float64; NaN for a negative one.
+
+    Uses one counter per element.
+    """
+    check_array("random_gammas", "alphas", alphas)
+    out = runtime.cupy().empty(alphas.shape, alphas.dtype)
+    launch("random_gammas<double>", _threads(alphas.size), alphas, out, seed, start, alphas.size)
+    return out
+
+
+def random_successes(counts: Array, probabilities: Array, seed: int, start: int) -> Array:
+    """Numbers of successes in so many trials with these probabilities, float64; 0 for a negative count.
+
+    A probability below 0 counts as 0, one above 1 as 1. NaN if the count is not finite or the probability is NaN.
+    Uses one counter per element.
+    """
+    check_array("random_successes", "counts", counts)
+    check_array("random_successes", "probabilities", probabilities, counts.shape)
+    out = runtime.cupy().empty(counts.shape, counts.dtype)
+    launch("random_successes<double>", _threads(counts.size), counts, probabilities, out, seed, start, counts.size)
     return out

@@ -64,7 +64,7 @@ def _from_tail(tail, x, scratch):
 def _gelu(xp, x, *, approximate="none"):
     if not gelu_is_exact(approximate):
         return x * logistic(xp, gelu_logit(x)[0])
-    if x.size <= numpy_ops.FEW or x.dtype != dtypes.float32:
+    if x.size <= numpy_ops.FEW or not x.ndim or x.dtype != dtypes.float32:
         return x * numpy_ops.special().ndtr(x)
     return _gelu_block(x)
 
@@ -74,7 +74,7 @@ def _gelu_grad(xp, h, x, *, approximate="none"):
         u, du = gelu_logit(x)
         s = logistic(xp, u)
         return h * (s * (x * (1 - s) * du + 1))
-    if x.size <= numpy_ops.FEW or x.dtype != dtypes.float32:
+    if x.size <= numpy_ops.FEW or not x.ndim or x.dtype != dtypes.float32:
         return h * (numpy_ops.special().ndtr(x) + x * xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
     return times(xp, h, _derivative_block(x))
 

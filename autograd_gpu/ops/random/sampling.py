@@ -16,6 +16,7 @@ from ...core.extend import (
     BROADCASTING,
     ELEMENTWISE,
     FLOAT,
+    SAME,
     ZERO,
     Tensor,
     defop,
@@ -34,7 +35,7 @@ from ..creation.from_data import as_tensor
 FEW = 64  # up to so many elements Python lists are faster than arrays
 
 
-def _stream(array: Any, generator: Generator | None) -> Generator:
+def stream_of(array: Any, generator: Generator | None) -> Generator:
     return source(backend.device_of(array), generator)
 
 
@@ -50,7 +51,19 @@ def _check(array: Any, high: float, text: str) -> None:
         raise RuntimeError(text)
 
 
-def _refuse_integers(name: str, array: Any) -> None:
+def draw_from(distribution: str, xp: Any, generator: Generator | None, *parameters: Any, valid: Any) -> Any:
+    """Numbers of the `distribution`, by NumPy's name of it, as float64; NaN where the parameters are not valid.
+
+    The parameters are float64 arrays of one shape; where they are not valid, 1 is drawn from in their place.
+    """
+    given = [xp.where(valid, each, 1.0) for each in parameters]
+    if xp is np and distribution == "binomial":  # NumPy's takes integers only
+        given[0] = given[0].astype(dtypes.int64)
+    drawn = xp.asarray(stream_of(parameters[0], generator).draw(distribution, *given))
+    return xp.where(valid, drawn, math.nan)
+
+
+def refuse_integers(name: str, array: Any) -> None:
     if array.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"{name} is not implemented for {array.dtype}; convert with .float() first")
 
@@ -59,10 +72,10 @@ def _refuse_integers(name: str, array: Any) -> None:
 
 
 def _bernoulli(xp, p, *, generator=None):
-    _refuse_integers("bernoulli", p)
+    refuse_integers("bernoulli", p)
     _check(p, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     wide = dtypes.float64 if p.dtype == dtypes.float64 else dtypes.float32
-    return (floats("random", p.shape, wide, _stream(p, generator)) < p).astype(p.dtype)
+    return (floats("random", p.shape, wide, stream_of(p, generator)) < p).astype(p.dtype)
 
 
 @defop
@@ -104,9 +117,9 @@ def check_probability(name: str, p: float) -> None:
 
 
 def _poisson(xp, rate, *, generator=None):
-    _refuse_integers("poisson", rate)
+    refuse_integers("poisson", rate)
     _check(rate, math.inf, "invalid Poisson rate, expected rate to be non-negative")
-    return xp.asarray(_stream(rate, generator).draw("poisson", rate.astype(dtypes.float64))).astype(rate.dtype)
+    return xp.asarray(stream_of(rate, generator).draw("poisson", rate.astype(dtypes.float64))).astype(rate.dtype)
 
 
 @defop
@@ -128,6 +141,46 @@ class poisson:
     public = True
 
 
+def _binomial(xp, count, prob, *, generator=None):
+    wide = xp.maximum(count.astype(dtypes.float64), 0), xp.clip(prob.astype(dtypes.float64), 0, 1)  # NaN stays NaN
+    counts, probabilities = xp.broadcast_arrays(*wide)
+    valid = xp.isfinite(counts) & (probabilities == probabilities)
+    return draw_from("binomial", xp, generator, counts, probabilities, valid=valid).astype(count.dtype)
+
+
+@defop
+class random_binomial:
+    """Numbers of successes in `count` trials of probability `prob`, broadcasting.
+
+    >>> from autograd_gpu.ops.random.sampling import random_binomial
+    >>> random_binomial(ag.tensor([3.0, 5.0]), ag.tensor([1.0, 0.0]))
+    tensor([3., 0.])
+    """
+
+    forward = _binomial
+    called = ("count", "prob")
+    nondiff, types, broadcasts, random = True, SAME, True, True
+    batch = BROADCASTING
+    torch = "binomial"
+
+
+@public()
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Numbers of successes in `count` trials, each a success with the probability in `prob`, broadcasting; constants.
+
+    Counts are rounded down. A negative count is taken as 0, and probabilities outside of [0, 1] as 0 or 1; NaN gives
+    NaN. ValueError for integers, RuntimeError for tensors of different dtypes.
+
+    >>> ag.binomial(ag.tensor([3.0, 5.0]), ag.tensor([1.0, 0.0]))
+    tensor([3., 0.])
+    """
+    count, prob = as_tensor(count), as_tensor(prob)
+    for name, given in (("count", count), ("prob", prob)):
+        if given.dtype not in dtypes.FLOATS:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {given.dtype}")
+    return random_binomial(count, prob, generator)
+
+
 def _normal(xp, mean, std, *, generator=None):
     arrays = [a for a in (mean, std) if backend.is_array(a)]
     shape = np.broadcast_shapes(*[a.shape for a in arrays])
@@ -136,7 +189,7 @@ def _normal(xp, mean, std, *, generator=None):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    stream = _stream(arrays[0], generator)
+    stream = stream_of(arrays[0], generator)
     return mean + std * floats("standard_normal", shape, arrays[0].dtype, stream)
 
 
@@ -242,10 +295,10 @@ def _multinomial(xp, weights, *, num_samples, replacement=False, generator=None)
     few = type(weights) is np.ndarray and 0 < weights.size <= FEW and weights.dtype in dtypes.FULL_FLOATS
     if replacement and few:
         rows = weights.tolist() if weights.ndim == 2 else [weights.tolist()]
-        found = _few_with_replacement(rows, num_samples, _stream(weights, generator))
+        found = _few_with_replacement(rows, num_samples, stream_of(weights, generator))
         return np.array(found if weights.ndim == 2 else found[0], dtypes.int64)
     _check_weights(weights)
-    stream = _stream(weights, generator)
+    stream = stream_of(weights, generator)
     rows = xp.atleast_2d(weights).astype(dtypes.float64)
     if replacement:
         found = _with_replacement(xp, rows, num_samples, stream)

@@ -188,12 +188,21 @@ def random(on, dtype, _):
         near([found], [kernels.random_numbers_reference(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)], dtype)
     if dtype == "float64":
         assert to_numpy(kernels.random_events(on(np.zeros(9)), 1, 2)).tolist() == [0.0] * 9
+        assert to_numpy(kernels.random_gammas(on(np.zeros(9)), 1, 2)).tolist() == [0.0] * 9
+        assert to_numpy(kernels.random_successes(on(np.full(9, 3.0)), on(np.ones(9)), 1, 2)).tolist() == [3.0] * 9
     if not dtype:
         mask = kernels.mask_reference(kernels.Mask(1, 2, 0.3, 99))
         assert to_numpy(kernels.random_bits((99,), 0.3, 1, 2)).tolist() == mask.tolist()
         found = kernels.random_integers((99,), -3, 5, 1, 2)
         expected = kernels.random_integers_reference((99,), -3, 5, 1, 2)
         assert_same(to_numpy(found), expected)
+
+
+def gamma_slope(on, _, functor):
+    alpha, z = np.array([0.1, 1.0, 3.0, 30.0, 30.0, 200.0, 200.0]), np.array([0.2, 2.0, 1.0, 20.0, 60.0, 210.0, 400.0])
+    for logs, number in ((False, z), (True, np.log(z))):
+        found = kernels.gamma_slope(on(alpha), on(number), logs)
+        assert_close(to_numpy(found), kernels.gamma_slope_reference(alpha, number, logs), rtol=1e-11)
 
 
 def lists(on, dtype, count):
@@ -259,8 +268,8 @@ def recurrent(on, dtype, _):
 
 
 FAMILIES = [
-    bias_activation, column_sum, cross_entropy, dropout, foreach, layer_norm, list_norm, optimizer_step, quantize,
-    random, recurrent, row_sum, second_order, softmax,
+    bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, layer_norm, list_norm, optimizer_step,
+    quantize, random, recurrent, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

@@ -55,6 +55,17 @@ def test_events(xp):
     np.testing.assert_allclose([found[3:503].mean(), found[503:].mean()], [4, 400], rtol=0.05)
 
 
+def test_gammas_and_successes(xp):
+    alphas = xp.asarray([0.0, np.nan, -1.0, *[0.5] * 1000, *[40.0] * 500])
+    found = to_numpy(kernels.random_gammas(alphas, 1, 2))
+    np.testing.assert_array_equal(found[:3], [0, np.nan, np.nan])
+    np.testing.assert_allclose([found[3:1003].mean(), found[1003:].mean()], [0.5, 40], rtol=0.1)
+    counts = xp.asarray([3.0, np.nan, *[4.0] * 500, *[400.0] * 500])
+    found = to_numpy(kernels.random_successes(counts, xp.asarray([1.0, 0.5, *[0.25] * 1000]), 1, 2))
+    np.testing.assert_array_equal(found[:2], [3, np.nan])
+    np.testing.assert_allclose([found[2:502].mean(), found[502:].mean()], [1, 100], rtol=0.1)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [

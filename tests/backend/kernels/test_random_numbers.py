@@ -105,6 +105,9 @@ def test_no_race_and_no_undefined_behaviour(check):
         run("random_bits", np.dtype(bool), size, 7, check=check)
     rates = np.array([0, 0.5, 9.9, 10, 1e3, 1e12, np.nan, np.inf, -1.0])
     assert_same(events(rates, check=check), events(rates))
+    assert_same(gammas(rates, check=check), gammas(rates))
+    probabilities = np.array([0.5, 0.1, 1, 0.7, 0.3, 1e-9, 0.5, 0.5, np.nan])
+    assert_same(successes(rates, probabilities, check=check), successes(rates, probabilities))
 
 
 # ---- distributions: of fixed counters, so that what passes once passes always --------------------------
@@ -176,3 +179,43 @@ def test_events_of_rates_that_are_none():
     found = events(np.array([0.0, -3.0, np.nan, np.inf, 1e16]))
     np.testing.assert_array_equal(found[:4], [0, 0, np.nan, np.inf])
     assert abs(found[4] / 1e16 - 1) < 1e-6
+
+
+def gammas(alphas, **how):
+    return run("random_gammas<double>", np.dtype("float64"), len(alphas), read=(Placed(alphas),), **how)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.7, 1.0, 3.5, 400.0])
+def test_gamma_distributed_numbers(alpha):
+    drawn = gammas(np.full(MANY // 2, alpha))
+    assert stats.kstest(drawn, stats.gamma(alpha).cdf).pvalue > LIMIT
+    assert stats.spearmanr(drawn[::2], drawn[1::2]).pvalue > LIMIT
+
+
+def test_gammas_of_parameters_that_are_none():
+    np.testing.assert_array_equal(gammas(np.array([0.0, -3.0, np.nan, np.inf])), [0, np.nan, np.nan, np.inf])
+
+
+def successes(counts, probabilities, **how):
+    read = Placed(counts), Placed(probabilities)
+    return run("random_successes<double>", np.dtype("float64"), len(counts), read=read, **how)
+
+
+TRIALS = [(1, 0.3), (12, 0.5), (12, 0.95), (40, 0.24), (40, 0.26), (300, 0.8), (1e7, 0.4)]
+
+
+@pytest.mark.parametrize(("count", "p"), TRIALS)
+def test_successes_have_their_distribution(count, p):
+    drawn = successes(np.full(MANY, count, np.float64), np.full(MANY, p))
+    assert (drawn == np.floor(drawn)).all()
+    edges = np.unique(stats.binom.ppf(np.linspace(0, 1, 30)[1:-1], count, p))
+    cdf = np.unique(np.r_[0, stats.binom.cdf(edges, count, p), 1])
+    found = np.histogram(drawn, np.r_[-np.inf, edges + 0.5, np.inf])[0][: len(cdf) - 1]
+    assert stats.chisquare(found, np.diff(cdf) * MANY).pvalue > LIMIT
+
+
+def test_successes_of_parameters_that_are_none():
+    """Probabilities beyond the ends count as these; counts are rounded down."""
+    counts = np.array([5.0, 5.0, 5.0, 5.0, 0.0, -2.0, np.nan, np.inf, 5.0, 7.9])
+    found = successes(counts, np.array([0.0, 1.0, -1.0, 2.0, 0.5, 1.0, 0.5, 0.5, np.nan, 1.0]))
+    np.testing.assert_array_equal(found, [0, 5, 0, 5, 0, 0, np.nan, np.nan, np.nan, 7])

@@ -24,6 +24,7 @@ class Row:
     probabilities: what icdf is asked about
     noise: whether rsample is a function of the parameters and of noise that does not depend on them
     more: attributes and methods that PyTorch does not implement; "kl" stands for divergences from it
+    single: attributes of which PyTorch computes a part in float32
     label: the test's name, where a class has several rows
     """
 
@@ -38,6 +39,7 @@ class Row:
     probabilities: Any = ((0.01,), (0.5,), (0.9,))
     noise: bool = True
     more: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
     label: str = ""
 
     def __str__(self) -> str:

@@ -26,6 +26,11 @@ def seeded(function):
 def draw(distribution, *args, **kwargs):
     """What the op draws on the device of the run, as a NumPy array; `args` may hold arrays."""
     ag.manual_seed(5)
+    return draw_next(distribution, *args, **kwargs)
+
+
+def draw_next(distribution, *args, **kwargs):
+    """What the op draws after that."""
     home = ag.get_default_device()
     args = [backend.to_device(a, home) if isinstance(a, np.ndarray) else a for a in args]
     return backend.to_numpy(backend.namespace_on(home).asarray(
@@ -45,6 +50,15 @@ def certain(rng, *shape):
 def gauss(mean, std):
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
     return mean + std * draw("standard_normal", shape, dtype=np.float64)
+
+
+unit = uniform(0.05, 0.95)
+
+
+def successes(count, prob):
+    count, prob = np.broadcast_arrays(count, prob)
+    on_cuda = ag.get_default_device().type == "cuda"
+    return draw("binomial", count if on_cuda else count.astype(np.int64), prob).astype(np.float64)
 
 
 ROWS = [
@@ -70,6 +84,24 @@ ROWS = [
                       "expected rate to be non-negative", by_value=True)],
         integers=None,
         skip=OTHER_NUMBERS,
+    ),
+    Row(
+        "random_binomial",
+        fn=seeded(sampling.random_binomial),
+        samples=lambda rng: [
+            *(Sample(np.floor(positive(rng, *s) * 9), unit(rng, *s)) for s in SHAPES),
+            Sample(np.floor(positive(rng, 2, 3) * 9), unit(rng, 3)),
+            Sample(np.floor(positive(rng, 3) * 9), unit(rng, 2, 1)),
+        ],
+        reference=successes,
+        torch=None,
+        integers=None,
+        skip={**OTHER_NUMBERS, "oracle": "PyTorch draws other numbers", "integers": "binomial refuses them"},
+        errors=[
+            Error("integers", lambda op, x: ag.binomial(x(2, dtype="int64"), x(2, dtype="int64")), ValueError,
+                  "binomial only supports floating-point dtypes for count, got: int64"),
+            Error("dtypes", lambda op, x: ag.binomial(x(2), x(2, dtype="float64")), RuntimeError, "float64"),
+        ],
     ),
     Row(
         "random_normal",

@@ -1,0 +1,73 @@
+"""The negative binomial distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops
+from ..config import no_grad
+from ..core.tensor import Tensor
+from ..nn import functional as F
+from . import constraints
+from .probs_or_logits import ProbsOrLogits, check_one_given
+from .utils import broadcast_all
+
+
+class NegativeBinomial(ProbsOrLogits):
+    """Negative binomial distributions of the number of successes before `total_count` failures.
+
+    `probs` is the probability of a success, `logits` are log(probs / (1 - probs)); the parameters broadcast, and
+    total_count may be any positive number. ValueError unless exactly one of probs and logits is given.
+
+    >>> from autograd_gpu.distributions import NegativeBinomial
+    >>> NegativeBinomial(1.0, probs=ag.tensor(0.5)).log_prob(ag.tensor([0.0, 1.0])).exp()
+    tensor([0.5 , 0.25])
+    """
+
+    arg_constraints: ClassVar = {
+        "total_count": constraints.greater_than_eq(0), "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }  # fmt: skip
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, total_count: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        check_one_given(probs, logits)
+        if probs is not None:
+            count, self.probs = broadcast_all(total_count, probs)
+        else:
+            count, self.logits = broadcast_all(total_count, logits)  # type: ignore[arg-type]
+        self.total_count = count.type_as(self._param)
+        super().__init__(self.param_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        return self._expanded(NegativeBinomial, batch_shape, _instance)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.mean / ops.sigmoid(-self.logits)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Poisson-distributed numbers of gamma-distributed rates."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return ops.poisson(ops._standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self.total_count
+        unnormalized = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
+        choices = ops.lgamma(n + value) - ops.lgamma(1 + value) - ops.lgamma(n)
+        return unnormalized + ops.where(n + value == 0, 0.0, choices)

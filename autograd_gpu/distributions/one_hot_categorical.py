@@ -1,0 +1,100 @@
+"""The categorical distribution of one-hot vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops
+from ..core.size import Size
+from ..core.tensor import Tensor
+from ..nn import functional as F
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+from .utils import as_size
+
+
+class OneHotCategorical(Distribution):
+    """Categorical distributions of vectors with a single 1, along the last dimension; see Categorical.
+
+    >>> from autograd_gpu.distributions import OneHotCategorical
+    >>> OneHotCategorical(probs=ag.tensor([1.0, 3.0])).log_prob(ag.tensor([0.0, 1.0])).exp()
+    tensor(0.75)
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        new, batch_shape = self._get_checked_instance(OneHotCategorical, _instance), as_size(batch_shape)
+        new._categorical = self._categorical.expand(batch_shape)
+        super(OneHotCategorical, new).__init__(batch_shape, self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return self._one_hot(self._categorical.mode)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self._one_hot(self._categorical.sample(sample_shape))
+
+    def _one_hot(self, categories: Tensor) -> Tensor:
+        return F.one_hot(categories, self._categorical._num_events).to(self._categorical._param.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        param, n = self._categorical._param, self.event_shape[0]
+        values = ops.eye(n, dtype=param.dtype, device=param.device).view(n, *[1] * len(self.batch_shape), n)
+        return values.expand(n, *self.batch_shape, n) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose samples have the gradient of `probs` (Bengio, Leonard, Courville 2013).
+
+    >>> from autograd_gpu.distributions import OneHotCategoricalStraightThrough
+    >>> probs = ag.tensor([0.0, 1.0], requires_grad=True)
+    >>> OneHotCategoricalStraightThrough(probs, validate_args=False).rsample()
+    tensor([0., 1.], grad_fn=<AddBackward0>)
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

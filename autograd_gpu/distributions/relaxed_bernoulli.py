@@ -1,0 +1,98 @@
+"""Relaxed Bernoulli distributions: continuous ones, with a gradient, that become Bernoulli as the temperature falls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import random
+from ..core.tensor import Tensor
+from ..nn import functional as F
+from . import constraints
+from .probs_or_logits import ProbsOrLogits, check_one_given
+from .transformed_distribution import TransformedDistribution
+from .transforms import SigmoidTransform
+from .utils import broadcast_all, clamp_probs
+
+
+class LogitRelaxedBernoulli(ProbsOrLogits):
+    """The logits of RelaxedBernoulli: a logistic distribution around logits / temperature.
+
+    >>> from autograd_gpu.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+    >>> LogitRelaxedBernoulli(ag.tensor(1.0), probs=0.5).log_prob(ag.tensor(0.0)).exp()
+    tensor(0.25)
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Tensor, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        self.temperature = temperature
+        check_one_given(probs, logits)
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+        else:
+            (self.logits,) = broadcast_all(logits)  # type: ignore[arg-type]
+        super().__init__(self.param_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance)
+        new.temperature = self.temperature
+        return new
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(self.probs.expand(shape))
+        uniform = clamp_probs(random.rand(shape, dtype=probs.dtype, device=probs.device))
+        noise = uniform.log() - (-uniform).log1p()
+        return (noise + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        distance = logits - value * self.temperature
+        return self.temperature.log() + distance + 2 * F.logsigmoid(-distance)
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Relaxed Bernoulli distributions on (0, 1), by `temperature` and `probs` or `logits`.
+
+    They are those of Maddison, Mnih, Teh 2017 and Jang, Gu, Poole 2017. ValueError unless exactly one of probs and
+    logits is given.
+
+    >>> from autograd_gpu.distributions import RelaxedBernoulli
+    >>> RelaxedBernoulli(ag.tensor(1.0), probs=0.5).log_prob(ag.tensor([0.2, 0.5])).exp()
+    tensor([1., 1.])
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+    has_rsample = True
+    base_dist: LogitRelaxedBernoulli
+
+    def __init__(
+        self, temperature: Tensor, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        return self.base_dist.probs
