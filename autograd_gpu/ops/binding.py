@@ -93,7 +93,7 @@ def _reversed(self: Tensor) -> Tensor:
     return rearrange.flip(self, (0,)) if self.ndim else self
 
 
-def _dir(self: Tensor) -> list[str]:
+def _dir(self: object) -> list[str]:
     return sorted(set(object.__dir__(self)) - set(TENSOR_NAMES))
 
 
@@ -119,7 +119,7 @@ def bind() -> None:
     Tensor.__matmul__ = matmul.matmul  # type: ignore[method-assign]  # the stub declares what is set here
     Tensor.__rmatmul__ = reflected(matmul.matmul)  # type: ignore[method-assign]
     Tensor.__new__ = tensor_types.construct  # type: ignore[method-assign]
-    Tensor.__dir__ = _dir  # type: ignore[assignment, method-assign]
+    Tensor.__dir__ = _dir  # type: ignore[method-assign]
     Tensor.__iter__ = _iterate  # type: ignore[method-assign]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]

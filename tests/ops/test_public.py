@@ -101,7 +101,7 @@ ELSEWHERE = {  # name -> the file that tests it
     "nn.functional.gumbel_softmax": "nn/test_functional_inplace.py",
 }
 OTHERS = {  # which have their own tests
-    "Checkpoints", "Compilers, mixed precision", "Derivatives", "Import paths", "In place", "Layers", "Modules",
+    "Checkpoints", "Compilers, mixed precision", "Data", "Derivatives", "Import paths", "In place", "Layers", "Modules",
     "Old tensor types", "Optimizers", "Properties, dtypes, modes", "Pruning", "Recurrent layers",
     "Settings and devices",
 }  # fmt: skip

@@ -18,7 +18,7 @@ class svd_result(NamedTuple):
     V: Tensor
 
 
-@public(methods=True)
+@public(methods=True, out=True)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V) with U @ diag(S) @ V.mT = input; prefer `linalg.svd`, which returns V transposed.
 
@@ -43,7 +43,7 @@ class qr_result(NamedTuple):
     R: Tensor
 
 
-@public(methods=True)
+@public(methods=True, out=True)
 def qr(input: Tensor, some: bool = True) -> Any:
     """(Q, R) with Q @ R = input; `some` is mode "reduced" of `linalg.qr`, which to prefer, else mode "complete".
 

@@ -127,12 +127,13 @@ def test_types_of_cuda():
     assert set(CUDA_TYPES) <= set(ag.cuda.__all__)
 
 
+@pytest.mark.cpu
+@pytest.mark.filterwarnings("ignore:.*set_default_tensor_type")
 def test_default_type_of_a_class():
     torch = pytest.importorskip("torch")
     try:
         for m in (torch, ag):
-            with pytest.warns(UserWarning, match="deprecated") if m is ag else pytest.warns():
-                m.set_default_tensor_type(m.DoubleTensor)
+            m.set_default_tensor_type(m.DoubleTensor)
             assert m.ones(1).type() == m.Tensor([1]).type() == "torch.DoubleTensor"
     finally:
         torch.set_default_dtype(torch.float32)
