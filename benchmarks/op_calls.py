@@ -175,14 +175,18 @@ EXPRESSIONS = (
 
 # Public names without a row: classes, settings, queries, functions that PyTorch does not have or has as methods only.
 NO_OPS = """
-    inference_mode is_anomaly_check_nan_enabled is_anomaly_enabled is_inference_mode_enabled set_anomaly_enabled
-    Generator LinAlgError Size Tensor broadcast_shapes can_cast conj_physical device dtype empty_strided enable_grad
-    finfo from_numpy get_default_device get_default_dtype get_device get_float32_matmul_precision get_printoptions
-    get_rng_state iinfo initial_seed is_complex is_floating_point is_grad_enabled is_inference is_nonzero is_same_size
-    is_signed is_tensor linear_activation load manual_seed memory_format no_grad numel promote_types repeat
-    result_type row_stack save seed set_default_device set_default_dtype set_default_tensor_type
-    set_float32_matmul_precision set_grad_enabled set_printoptions set_rng_state sum_to to unsafe_chunk unsafe_split
-    unsafe_split_with_sizes"""
+    are_deterministic_algorithms_enabled autocast BFloat16Tensor BoolTensor broadcast_shapes ByteTensor can_cast
+    CharTensor compile conj_physical device DoubleTensor dtype empty_strided enable_grad finfo FloatTensor
+    from_numpy Generator get_default_device get_default_dtype get_deterministic_debug_mode get_device
+    get_float32_matmul_precision get_num_interop_threads get_num_threads get_printoptions get_rng_state GradScaler
+    HalfTensor iinfo inference_mode initial_seed IntTensor is_anomaly_check_nan_enabled is_anomaly_enabled
+    is_autocast_enabled is_complex is_deterministic_algorithms_warn_only_enabled is_floating_point is_grad_enabled
+    is_inference is_inference_mode_enabled is_nonzero is_same_size is_signed is_tensor LinAlgError linear_activation
+    load LongTensor manual_seed memory_format no_grad numel promote_types real repeat result_type row_stack save
+    seed set_anomaly_enabled set_default_device set_default_dtype set_default_tensor_type
+    set_deterministic_debug_mode set_float32_matmul_precision set_grad_enabled set_num_interop_threads
+    set_num_threads set_printoptions set_rng_state ShortTensor Size sum_to Tensor to typename unsafe_chunk
+    unsafe_split unsafe_split_with_sizes use_deterministic_algorithms vmap"""
 
 # The forty commonest ops, and what a NumPy user writes for each on arrays in place of the operands.
 NUMPY: dict[str, str] = {
