@@ -96,6 +96,13 @@ def quantize(lab: Lab, x: np.ndarray) -> Pairs:
     return [(scale, known), (back, kernels.dequantize_reference(expected, known, float8_e4m3fn, float32))]
 
 
+def recurrent(lab: Lab, x: np.ndarray) -> Pairs:
+    before = np.ascontiguousarray(x[:, : COLS // 4])
+    outs = [lab.cp.empty(shape, np.float32) for shape in (x.shape, before.shape, before.shape)]
+    kernels.lstm_step(*[lab.cp.asarray(each) for each in (x, 0.5 * x, before)], *outs)
+    return list(zip(outs, kernels.lstm_step_reference(x, 0.5 * x, before), strict=True))
+
+
 def second_order(lab: Lab, x: np.ndarray) -> Pairs:
     f1, f2, stream = x[:2], x[2:4], np.stack([x[:5], x[1:6]])  # two tangents, three second tangents
     form = kernels.stream_form(2, (((0, 0),), ((0, 1),), ((1, 1),)))
@@ -106,7 +113,7 @@ def second_order(lab: Lab, x: np.ndarray) -> Pairs:
 FILES = {
     f"{run.__name__}.cu": run
     for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, layer_norm, list_norm,
-                optimizer_step, quantize, random, row_sum, second_order, softmax)
+                optimizer_step, quantize, random, recurrent, row_sum, second_order, softmax)
 }  # fmt: skip
 
 
