@@ -18,6 +18,7 @@ from autograd_gpu.autograd.backward import grad
 from autograd_gpu.autograd.graph import saved_tensors_hooks
 from autograd_gpu.core.declare.op import REGISTRY
 
+NOT_TWICE = {"standard_gamma", "random_log_gamma"}  # the second derivative is not implemented
 RULED = [row for row in ROWS if row.op in REGISTRY and row.definition.has_rules]
 rows = pytest.mark.parametrize("row", RULED, ids=[row.op for row in RULED])
 
@@ -42,7 +43,7 @@ def differentiated(row, sample, device, hooks=None):
         return call, list(call.outs)
     cotangents = [g.requires_grad_() for g in call.cotangents()]
     first = grad(call.differentiable, call.inputs, cotangents, create_graph=True, allow_unused=True)
-    again = [g for g in first if g is not None and g.requires_grad]
+    again = [g for g in first if g is not None and g.requires_grad and row.op not in NOT_TWICE]
     ones = [ag.ones_like(g) for g in again]
     second = grad(again, [*call.inputs, *cotangents], ones, allow_unused=True) if again else ()
     return call, [*call.outs, *first, *second]
