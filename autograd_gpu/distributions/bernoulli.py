@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .exp_family import ExponentialFamily
-from .probs_or_logits import ProbsOrLogits, check_one_given
+from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all
 
 
@@ -35,12 +35,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
         self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        check_one_given(probs, logits)
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)  # type: ignore[arg-type]
-        super().__init__(self.param_shape, validate_args=validate_args)
+        self._set_one(probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(Bernoulli, batch_shape, _instance)

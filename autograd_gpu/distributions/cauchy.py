@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from .location_scale import LocationScale
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """Cauchy (Lorentz) distributions with median `loc` and `scale`, half of the width at half of the maximum.
 
     Mean and variance do not exist: they are NaN and infinite.
@@ -23,24 +21,12 @@ class Cauchy(Distribution):
     tensor([0.25, 0.5 , 0.75])
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(Cauchy, batch_shape, _instance)
 
     @property
     def mean(self) -> Tensor:
         return ops.full_like(self.loc, math.nan)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

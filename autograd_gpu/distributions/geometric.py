@@ -11,7 +11,7 @@ from ..config import no_grad
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits, check_one_given
+from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all, holds_everywhere
 
 
@@ -32,12 +32,7 @@ class Geometric(ProbsOrLogits):
         self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        check_one_given(probs, logits)
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)  # type: ignore[arg-type]
-        super().__init__(self.param_shape, validate_args=validate_args)
+        self._set_one(probs, logits, validate_args)
         if self._validate_args and probs is not None and not holds_everywhere(self.probs > 0):
             raise ValueError(f"Expected parameter probs (Tensor of shape {tuple(self.probs.shape)}) of distribution "
                              f"{self!r} to be positive but found invalid values:\n{self.probs[~(self.probs > 0)]}")

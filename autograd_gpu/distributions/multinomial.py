@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops
-from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
 from .binomial import Binomial
-from .categorical import Categorical
-from .distribution import Distribution
-from .utils import as_size, broadcast_all
+from .on_categorical import OnCategorical
+from .utils import broadcast_all
 
 
-class Multinomial(Distribution):
+class Multinomial(OnCategorical):
     """Multinomial distributions: how often each category is drawn in `total_count` draws, a number.
 
     `probs` or `logits` are those of Categorical. NotImplementedError unless total_count is a number.
@@ -26,8 +24,6 @@ class Multinomial(Distribution):
     tensor(0.5)
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
-
     def __init__(
         self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
@@ -35,33 +31,14 @@ class Multinomial(Distribution):
         if isinstance(total_count, Tensor):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        self._set_categorical(probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(Multinomial, _instance), as_size(batch_shape)
-        new.total_count = self.total_count
-        new._categorical = self._categorical.expand(batch_shape)
-        super(Multinomial, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._expanded_categorical(Multinomial, batch_shape, _instance, "total_count")
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:

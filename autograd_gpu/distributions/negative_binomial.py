@@ -10,8 +10,7 @@ from ..config import no_grad
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits, check_one_given
-from .utils import broadcast_all
+from .probs_or_logits import ProbsOrLogits
 
 
 class NegativeBinomial(ProbsOrLogits):
@@ -35,13 +34,7 @@ class NegativeBinomial(ProbsOrLogits):
         self, total_count: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        check_one_given(probs, logits)
-        if probs is not None:
-            count, self.probs = broadcast_all(total_count, probs)
-        else:
-            count, self.logits = broadcast_all(total_count, logits)  # type: ignore[arg-type]
-        self.total_count = count.type_as(self._param)
-        super().__init__(self.param_shape, validate_args=validate_args)
+        self._set_with_count(total_count, probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(NegativeBinomial, batch_shape, _instance)

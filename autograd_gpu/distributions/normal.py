@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops, random, special
 from ..core.tensor import Tensor
-from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .location_scale import LocationScale
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """Normal distributions with mean `loc` and standard deviation `scale`, which broadcast.
 
     `cdf` and `icdf` keep their relative accuracy in the lower tail, where PyTorch's do not.
@@ -23,25 +22,10 @@ class Normal(ExponentialFamily):
     tensor([-0.9189, -1.4189])
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-
-    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(Normal, batch_shape, _instance)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:

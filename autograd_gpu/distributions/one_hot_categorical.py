@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import ops
-from ..core.size import Size
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
-from .utils import as_size
+from .on_categorical import OnCategorical
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OnCategorical):
     """Categorical distributions of vectors with a single 1, along the last dimension; see Categorical.
 
     >>> from autograd_gpu.distributions import OneHotCategorical
@@ -23,35 +20,16 @@ class OneHotCategorical(Distribution):
     tensor(0.75)
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
     ) -> None:
-        self._categorical = Categorical(probs, logits)
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        self._set_categorical(probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(OneHotCategorical, _instance), as_size(batch_shape)
-        new._categorical = self._categorical.expand(batch_shape)
-        super(OneHotCategorical, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
+        return self._expanded_categorical(OneHotCategorical, batch_shape, _instance)
 
     @property
     def mean(self) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from ..core.size import Size
 from ..core.tensor import Tensor
 from .distribution import Distribution
-from .utils import lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 
 class ProbsOrLogits(Distribution):
@@ -18,6 +18,26 @@ class ProbsOrLogits(Distribution):
     """
 
     _is_binary = True
+    total_count: Tensor
+
+    def _set_one(self, probs: Any, logits: Any, validate_args: bool | None) -> None:
+        """Sets the parameter that is given, and the shapes; ValueError unless exactly one is."""
+        check_one_given(probs, logits)
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+        else:
+            (self.logits,) = broadcast_all(logits)
+        Distribution.__init__(self, self.param_shape, validate_args=validate_args)
+
+    def _set_with_count(self, total_count: Any, probs: Any, logits: Any, validate_args: bool | None) -> None:
+        """The same for distributions of `total_count` trials, with which the parameter broadcasts."""
+        check_one_given(probs, logits)
+        if probs is not None:
+            count, self.probs = broadcast_all(total_count, probs)
+        else:
+            count, self.logits = broadcast_all(total_count, logits)
+        self.total_count = count.type_as(self._param)
+        Distribution.__init__(self, self.param_shape, validate_args=validate_args)
 
     @lazy_property
     def probs(self) -> Tensor:

@@ -9,8 +9,8 @@ from .. import random
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits, check_one_given
-from .transformed_distribution import TransformedDistribution
+from .probs_or_logits import ProbsOrLogits
+from .relaxed import Relaxed
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs
 
@@ -32,12 +32,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self.temperature = temperature
-        check_one_given(probs, logits)
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)  # type: ignore[arg-type]
-        super().__init__(self.param_shape, validate_args=validate_args)
+        self._set_one(probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance)
@@ -59,7 +54,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         return self.temperature.log() + distance + 2 * F.logsigmoid(-distance)
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Relaxed Bernoulli distributions on (0, 1), by `temperature` and `probs` or `logits`.
 
     They are those of Maddison, Mnih, Teh 2017 and Jang, Gu, Poole 2017. ValueError unless exactly one of probs and
@@ -72,8 +67,6 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
-    has_rsample = True
-    base_dist: LogitRelaxedBernoulli
 
     def __init__(
         self, temperature: Tensor, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
@@ -84,15 +77,3 @@ class RelaxedBernoulli(TransformedDistribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

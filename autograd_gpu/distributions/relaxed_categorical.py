@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import random
-from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
-from .transformed_distribution import TransformedDistribution
+from .on_categorical import OnCategorical
+from .relaxed import Relaxed
 from .transforms import ExpTransform
-from .utils import as_size, broadcast_all, clamp_probs
+from .utils import broadcast_all, clamp_probs
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OnCategorical):
     """The logarithms of RelaxedOneHotCategorical.
 
     >>> from autograd_gpu.distributions.relaxed_categorical import ExpRelaxedCategorical
@@ -25,7 +23,6 @@ class ExpRelaxedCategorical(Distribution):
     tensor(1.)
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector  # those with logsumexp 0, but PyTorch, too, lets rounding pass
     has_rsample = True
 
@@ -33,30 +30,11 @@ class ExpRelaxedCategorical(Distribution):
         self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        self._categorical = Categorical(probs, logits)
         self.temperature = temperature
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        self._set_categorical(probs, logits, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(ExpRelaxedCategorical, _instance), as_size(batch_shape)
-        new.temperature = self.temperature
-        new._categorical = self._categorical.expand(batch_shape)
-        super(ExpRelaxedCategorical, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
+        return self._expanded_categorical(ExpRelaxedCategorical, batch_shape, _instance, "temperature")
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -74,7 +52,7 @@ class ExpRelaxedCategorical(Distribution):
         return scores + math.lgamma(others + 1) + others * self.temperature.log()
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Relaxed one-hot categorical distributions of vectors with the sum 1, by `temperature` and `probs` or `logits`.
 
     They are those of Maddison, Mnih, Teh 2017 and Jang, Gu, Poole 2017. ValueError unless exactly one of probs and
@@ -87,8 +65,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
-    has_rsample = True
-    base_dist: ExpRelaxedCategorical
 
     def __init__(
         self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,
@@ -99,15 +75,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return super().expand(batch_shape, self._get_checked_instance(RelaxedOneHotCategorical, _instance))
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs
