@@ -64,7 +64,7 @@ def test_batches_on_cuda_are_left_alone():
     (batch,) = next(iter(DataLoader(TensorDataset(ag.arange(3, device="cuda")), 3, pin_memory=True)))
     assert batch.is_cuda
     assert not batch.is_pinned()
-    with pytest.raises(RuntimeError, match=r"cannot pin 'cuda.LongTensor' only dense CPU tensors can be pinned"):
+    with pytest.raises(RuntimeError, match=r"cannot pin 'torch.cuda.LongTensor' only dense CPU tensors can be pinned"):
         batch.pin_memory()
 
 
