@@ -216,10 +216,6 @@ class constant_like:
     tensor([3., 3.])
     """
 
-    def forward(xp, x, *, value):
-        result = backend.empty(xp, x.shape, x.dtype)
-        result.fill(value)  # NumPy's full takes 20 times as long for a float32 array
-        return result
-
+    def forward(xp, x, *, value): return xp.full(x.shape, value, x.dtype)
     nondiff = True
     batch = BROADCASTING
