@@ -23,13 +23,18 @@ class _Fixed(Transform):
         return True
 
 
-class ExpTransform(_Fixed):
-    """y = exp(x)"""
+class _Increasing(_Fixed):
+    """One of the real line that grows with x."""
 
     domain = constraints.real
-    codomain = constraints.positive
     bijective = True
     sign = 1
+
+
+class ExpTransform(_Increasing):
+    """y = exp(x)"""
+
+    codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -41,13 +46,10 @@ class ExpTransform(_Fixed):
         return x
 
 
-class SigmoidTransform(_Fixed):
+class SigmoidTransform(_Increasing):
     """y = 1 / (1 + exp(-x)), at least the smallest normal number and at most the largest one below 1."""
 
-    domain = constraints.real
     codomain = constraints.unit_interval
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         return _inside_of_unit_interval(ops.sigmoid(x))
@@ -65,13 +67,10 @@ def _inside_of_unit_interval(y: Tensor) -> Tensor:
     return y.clamp(min=limits.tiny, max=1 - limits.eps)
 
 
-class TanhTransform(_Fixed):
+class TanhTransform(_Increasing):
     """y = tanh(x). Use the cache, or keep x: the inverse loses digits where y is close to 1 or -1."""
 
-    domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
@@ -83,13 +82,10 @@ class TanhTransform(_Fixed):
         return 2 * (math.log(2) - x - F.softplus(-2 * x))  # log(1 - tanh(x)^2) without its cancellation
 
 
-class SoftplusTransform(_Fixed):
+class SoftplusTransform(_Increasing):
     """y = log(1 + exp(x)), and x where it is above 20."""
 
-    domain = constraints.real
     codomain = constraints.positive
-    bijective = True
-    sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
         return F.softplus(x)
