@@ -57,7 +57,7 @@ ROWS = [
         tol={"float64": 1e-8},
         integers=None,
         skip={
-            "oracle_forward": "PyTorch's has a relative error of up to 1e-3, see test_gamma_samples.py",
+            "oracle_forward": "PyTorch's differs by up to 5e-3, see test_gamma_samples.py",
             "oracle_grad": UNKNOWN,
             "oracle_gradgrad": UNKNOWN,
         },
