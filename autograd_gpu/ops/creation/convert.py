@@ -148,7 +148,7 @@ def to(
 def move(x: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
     if isinstance(x, StorageTensor):
         return wrap_codes(backend.to_device(x._array, device, non_blocking), x.dtype)
-    return RECORD.to_device(x, device, non_blocking=True) if non_blocking else RECORD.to_device(x, device)
+    return RECORD.to_device(x, device, non_blocking=non_blocking)
 
 
 def convert(x: Tensor, dtype: np.dtype) -> Tensor:
