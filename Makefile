@@ -3,7 +3,9 @@
 # then use as oracles).
 #
 #   make demo   the tour, on the GPU if a driver answers      make demo ARGS="--device cpu"
-#   make test   everything that CI checks                     make test ARGS="-k hessian -x"
+#   make test   lint, types, layers, and the tests that cover every op, rule, layer, kernel and page once, in minutes
+#                                                             make test ARGS="-k hessian -x"
+#   make test-all   the same with all tests                   make test-all ARGS="tests/ops"
 #   make bench  the benchmarks, beside PyTorch and JAX        make bench ARGS="--device cuda"
 #
 # Another Python in an environment of its own:                make test PYTHON=python3.13 VENV=.venv313
@@ -13,7 +15,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench lint types layers clean
+.PHONY: demo test test-all bench lint types layers clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -21,6 +23,10 @@ demo: $(VENV)/.demo
 
 # The second run is the CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
 test: lint types layers
+	$(BIN)/python -m pytest -n auto -m "not more" $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m "not more and smoke")
+
+test-all: lint types layers
 	$(BIN)/python -m pytest -n auto $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m smoke)
 

@@ -10,7 +10,6 @@ from numpy import dtype
 
 from . import (
     autograd,
-    backends,
     cuda,
     foreach,
     hooks,
@@ -26,7 +25,6 @@ from . import (
     utils,
     version,
 )
-from .absent import getattr_of
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -58,10 +56,20 @@ from .backend.arrays.dtypes import (
     uint64,
 )
 from .backend.arrays.dtypes import bool_ as bool
+from .backend.arrays.memory_format import Layout as layout
 from .backend.arrays.memory_format import MemoryFormat as memory_format
-from .backend.arrays.memory_format import channels_last, channels_last_3d, contiguous_format, preserve_format
+from .backend.arrays.memory_format import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from .backend.cpu.threads import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
-from .config import get_float32_matmul_precision, set_float32_matmul_precision
+from .compat import import_paths
 from .core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .core.printing import get_printoptions, set_printoptions
 from .core.size import Size
@@ -73,6 +81,8 @@ from .deterministic import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
+from .missing_names import getattr_of
+from .modes import get_float32_matmul_precision, set_float32_matmul_precision
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
 from .ops.creation.tensor_types import CPU_TYPES, set_default_tensor_type
 from .random import (
@@ -94,10 +104,12 @@ from .utils.serialization import load, save
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import accelerator, amp, compiler, distributions, func, jit
+    from . import amp, distributions, func
     from .amp.autocast_mode import autocast, is_autocast_enabled
     from .amp.grad_scaler import GradScaler
-    from .compiler import compile
+    from .compat import accelerator, backends, compiler, jit
+    from .compat.compiler import compile
+    from .compat.torch_name import as_torch
     from .cuda import Event as Event
     from .cuda import OutOfMemoryError as OutOfMemoryError
     from .cuda import Stream as Stream
@@ -117,6 +129,7 @@ __all__ = [
     "accelerator",
     "amp",
     "are_deterministic_algorithms_enabled",
+    "as_torch",
     "autocast",
     "autograd",
     "backends",
@@ -166,6 +179,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "jit",
+    "layout",
     "linalg",
     "load",
     "logging",
@@ -202,7 +216,11 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "special",
+    "strided",
     "testing",
     "uint8",
     "uint16",
@@ -214,14 +232,16 @@ __all__ = [
     "vmap",
 ]  # fmt: skip
 __all__ += ops.__all__
+import_paths.install()
 globals().update(CPU_TYPES)  # FloatTensor and the other old types
 __all__ += list(CPU_TYPES)
+globals().update({f"_foreach_{name}": getattr(foreach, name) for name in foreach.__all__})
 
 if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = getattr_of(
-        __name__, __config__="", accelerator="", amp="", compiler="", distributions="", func="", jit="", Event="cuda",
-        GradScaler="amp", OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode",
-        compile="compiler", types="", is_autocast_enabled="amp.autocast_mode", vmap="func",
+        __name__, __config__="", amp="", distributions="", func="", Event="cuda", GradScaler="amp",
+        OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode", as_torch="compat.torch_name",
+        compile="compiler", is_autocast_enabled="amp.autocast_mode", vmap="func",
     )  # fmt: skip
 
 

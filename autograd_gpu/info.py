@@ -72,8 +72,8 @@ def _better_kernels(kernels: str) -> str | None:
         return None
     free = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
     free["PYTHONPATH"] = os.pathsep.join(sys.path)
-    found = subprocess.run([sys.executable, "-c", _CHILD], env=free, capture_output=True, text=True, check=True)
-    return None if found.stdout.strip() == kernels else found.stdout.strip()
+    child = subprocess.run([sys.executable, "-c", _CHILD], env=free, capture_output=True, text=True, check=True)
+    return None if child.stdout.strip() == kernels else child.stdout.strip()
 
 
 def _cuda() -> Iterator[tuple[str, str]]:
@@ -83,14 +83,14 @@ def _cuda() -> Iterator[tuple[str, str]]:
         yield "CUDA", f"none: {error}"
         return
     module = runtime.cupy()
-    versions = [divmod(found() // 10, 100) for found in (module.cuda.runtime.driverGetVersion,
+    versions = [divmod(item() // 10, 100) for item in (module.cuda.runtime.driverGetVersion,
                                                          module.cuda.runtime.runtimeGetVersion)]
     driver, built = [f"{major}.{minor}" for major, minor in versions]
     yield "CUDA", f"CuPy {module.__version__}, CUDA {built}, on a driver for CUDA {driver}"
     for index in range(count):
-        found = module.cuda.runtime.getDeviceProperties(index)
-        yield "", (f"cuda:{index}: {found['name'].decode()}, {found['totalGlobalMem'] / 2**30:.1f} GiB, "
-                   f"compute capability {found['major']}.{found['minor']}")
+        item = module.cuda.runtime.getDeviceProperties(index)
+        yield "", (f"cuda:{index}: {item['name'].decode()}, {item['totalGlobalMem'] / 2**30:.1f} GiB, "
+                   f"compute capability {item['major']}.{item['minor']}")
 
 
 def _version(package: str) -> str:

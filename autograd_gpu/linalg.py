@@ -3,8 +3,8 @@
 Uses LAPACK on the CPU, cuSOLVER and cuBLAS on CUDA.
 """
 
-from .absent import getattr_of
 from .errors import LinAlgError
+from .missing_names import getattr_of
 from .ops.binding import MODULES
 
 globals().update(MODULES["linalg"])

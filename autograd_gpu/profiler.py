@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .absent import getattr_of
 from .backend.counters import ACTIVE, LOCK, Counts
+from .missing_names import getattr_of
 
 
 @contextmanager

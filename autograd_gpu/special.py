@@ -4,7 +4,7 @@
 tensor([0.5])
 """
 
-from .absent import getattr_of
+from .missing_names import getattr_of
 from .ops.binding import MODULES
 
 globals().update(MODULES["special"])

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .absent import getattr_of
 from .backend import is_array
 from .backend.arrays import dtypes
 from .backend.arrays.dtype_limits import finfo
 from .core.tensor import Tensor
+from .errors import warn_user
+from .missing_names import getattr_of
 from .ops import as_tensor
 from .random import rand, randint
 
@@ -21,8 +22,8 @@ TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
     dtypes.float64: (1e-7, 1e-7),
 }  # fmt: skip
-
-
+# Those of assert_allclose.
+OLD_TOLERANCES = {dtypes.float16: (1e-3, 1e-3), dtypes.float32: (1e-4, 1e-5), dtypes.float64: (1e-5, 1e-8)}
 _NUMBERS = (bool, int, float, np.generic)
 
 
@@ -49,6 +50,29 @@ def assert_close(
         if text is not None:
             text += f"\n\nThe failure occurred for item {where}" if where else ""
             raise AssertionError(text if msg is None else msg(text) if callable(msg) else msg)
+
+
+def assert_allclose(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
+    msg: str = "",
+) -> None:  # fmt: skip
+    """`assert_close` by its old name: NaNs are equal, dtypes and devices may differ; FutureWarning.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     ag.testing.assert_allclose(ag.ones(2), [1.0, 1.0])
+    """
+    warn_user("`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
+              "Please use `torch.testing.assert_close()` instead.", FutureWarning)
+    actual = actual if isinstance(actual, Tensor) else as_tensor(actual)
+    expected = expected if isinstance(expected, Tensor) else as_tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        dtypes_of = [x.dtype for x in (actual, expected)]
+        pairs = [OLD_TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in dtypes_of]
+        rtol, atol = max(r for r, _ in pairs), max(a for _, a in pairs)
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False,
+                 msg=msg or None)  # fmt: skip
 
 
 def _pairs(actual: Any, expected: Any, where: str) -> Any:
@@ -107,16 +131,16 @@ def _mismatch(x: Tensor, y: Tensor, rtol: Any, atol: Any, equal_nan: bool) -> st
         rtol, atol = (max(values) for values in zip(*pairs, strict=True))
     kinds = {t.dtype for t in (x, y)}
     exact = kinds <= dtypes.INTEGERS | {dtypes.bool_}
-    found, wanted = (t.numpy(force=True).astype(np.int64 if exact else np.float64) for t in (x, y))
+    actual, expected = (t.numpy(force=True).astype(np.int64 if exact else np.float64) for t in (x, y))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        away = np.abs(found - wanted)
-        close = (found == wanted) | (np.isfinite(wanted) & (away <= atol + rtol * np.abs(wanted)))
+        away = np.abs(actual - expected)
+        close = (actual == expected) | (np.isfinite(expected) & (away <= atol + rtol * np.abs(expected)))
         if equal_nan and not exact:
-            close |= np.isnan(found) & np.isnan(wanted)
-        relative = away / np.abs(wanted)
+            close |= np.isnan(actual) & np.isnan(expected)
+        relative = away / np.abs(expected)
     if close.all():
         return None
-    return _report(found, wanted, close, away, relative, rtol, atol)
+    return _report(actual, expected, close, away, relative, rtol, atol)
 
 
 def _report(found: Any, wanted: Any, close: Any, away: Any, relative: Any, rtol: float, atol: float) -> str:
@@ -194,5 +218,5 @@ def _range(dtype: np.dtype, low: float | None, high: float | None) -> tuple[floa
     return max(low, least), min(high, most)
 
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 __getattr__ = getattr_of(__name__)

@@ -63,34 +63,34 @@ def device_name(device: str) -> str:
 
 def versions() -> dict[str, str]:
     """Installed versions of what is compared; a package that is not installed has no entry."""
-    found = {}
+    by_name = {}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            by_name[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    if "autograd_gpu" not in found:  # run from a checkout
+    if "autograd_gpu" not in by_name:  # run from a checkout
         import autograd_gpu
 
-        found["autograd_gpu"] = getattr(autograd_gpu, "__version__", "checkout")
-    return found
+        by_name["autograd_gpu"] = getattr(autograd_gpu, "__version__", "checkout")
+    return by_name
 
 
 def threads() -> dict[str, Any]:
     """Thread settings of the libraries that are loaded, and the kernels that BLAS chose for this CPU."""
-    found: dict[str, Any] = {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}
+    settings: dict[str, Any] = {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}
     if (kernels := blas.kernels()) is not None:
-        found["numpy"] = f"{blas.threads()}, {kernels} kernels"
+        settings["numpy"] = f"{blas.threads()}, {kernels} kernels"
     if "torch" in sys.modules:
-        found["torch"] = sys.modules["torch"].get_num_threads()
+        settings["torch"] = sys.modules["torch"].get_num_threads()
     try:
         from threadpoolctl import threadpool_info
     except ImportError:
-        return found
+        return settings
     for pool in threadpool_info():
         kernels = f", {pool['architecture']} kernels" if "architecture" in pool else ""
-        found[Path(pool["filepath"]).name.split("-")[0]] = f"{pool['num_threads']}{kernels}"
-    return found
+        settings[Path(pool["filepath"]).name.split("-")[0]] = f"{pool['num_threads']}{kernels}"
+    return settings
 
 
 def git_commit() -> str | None:

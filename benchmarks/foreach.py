@@ -68,22 +68,22 @@ def make_cases(lib: ModuleType, operation: Callable[[str], Operation], device: s
         return [lib.tensor(rng.uniform(0.5, 1.5, shape).astype(np.float32), device=device) for shape in shapes]
 
     lists, seeds = [numbers() for _ in range(3)], numbers()
-    leaves = [[x.clone().requires_grad_() for x in each] for each in lists]
+    leaves = [[x.clone().requires_grad_() for x in group] for group in lists]
 
     def both(call: Callable[..., Sequence[Any]], op: Operation) -> list[Any]:
         outs = call(op, *leaves)
-        inputs = [x for each in leaves for x in each]
+        inputs = [x for group in leaves for x in group]
         return [g for g in lib.autograd.grad(list(outs), inputs, seeds, allow_unused=True) if g is not None]
 
-    found: dict[str, Call] = {}
+    calls: dict[str, Call] = {}
     for name, call in OPERATIONS.items():
         op = operation(name)
-        found[f"{name}, forward"] = lambda call=call, op=op: call(op, *lists)  # type: ignore[misc]
-        found[f"{name}, forward and backward"] = lambda call=call, op=op: both(call, op)  # type: ignore[misc]
+        calls[f"{name}, forward"] = lambda call=call, op=op: call(op, *lists)  # type: ignore[misc]
+        calls[f"{name}, forward and backward"] = lambda call=call, op=op: both(call, op)  # type: ignore[misc]
     for name, call in IN_PLACE.items():
         op = operation(name)
-        found[name] = lambda call=call, op=op: call(op, *lists)  # type: ignore[misc]
-    return found
+        calls[name] = lambda call=call, op=op: call(op, *lists)  # type: ignore[misc]
+    return calls
 
 
 def run(args: argparse.Namespace) -> Report:

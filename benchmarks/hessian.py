@@ -196,9 +196,9 @@ def run(args: argparse.Namespace) -> Report:
     title = f"Second derivatives, {network}, batch {args.batch}, {args.device}"
     swept = {name: list(sweep(args)) for name, sweep in SWEEPS.items() if name in args.sweeps}
     config = {"batch": args.batch, "hidden": args.hidden, "layers": args.layers, "width of inputs": args.width_there,
-              "sweeps": {name: [case.label for case in found] for name, found in swept.items()}, "tiny": args.tiny}
+              "sweeps": {name: [case.label for case in group] for name, group in swept.items()}, "tiny": args.tiny}
     report = Report(NAME, title, kind, config, absent, args.json)
-    chosen = [*headline(args), *further_parts(args), *[case for found in swept.values() for case in found]]
+    chosen = [*headline(args), *further_parts(args), *[case for group in swept.values() for case in group]]
     report.plan(case.label for case in chosen)
     for case in chosen:
         with report.attempt(case.label):

@@ -34,8 +34,8 @@ class Problem:
     @property
     def direction(self) -> np.ndarray:
         """For each point a vector; "hvp" is the product with it of the Hessian of the sum of outputs."""
-        found: np.ndarray = np.random.default_rng(2).standard_normal(self.x.shape).astype(np.float32)
-        return found
+        vectors: np.ndarray = np.random.default_rng(2).standard_normal(self.x.shape).astype(np.float32)
+        return vectors
 
 
 Derivatives = tuple[Any, ...]  # the derivative and the prediction; of "hvp" the product alone
@@ -52,8 +52,8 @@ def by_transform(quantity: str, method: str) -> By:
         if quantity == "hvp":
             return (lib.func.vmap(lambda row, v: lib.func.hvp(summed(model), (row,), (v,)))(x, direction),)
         transform = getattr(lib.func, QUANTITIES[quantity])
-        found: Derivatives = lib.func.vmap(transform(twice(model), has_aux=True, method=method))(x)
-        return found
+        result: Derivatives = lib.func.vmap(transform(twice(model), has_aux=True, method=method))(x)
+        return result
 
     return derivative
 
@@ -88,15 +88,15 @@ def by_loop(quantity: str, create_graph: bool) -> By:
         if quantity == "hvp":
             (gradient,) = lib.autograd.grad(pred.sum(), x, create_graph=True)
             return tuple(lib.autograd.grad(gradient, x, direction))
-        found = []
+        derivs = []
         for o in range(pred.shape[1]):
             columns = second_gradients(lib, pred[:, o], x, create_graph)
             if quantity == "hessian":
-                found.append(lib.stack(columns, 1))
+                derivs.append(lib.stack(columns, 1))
             else:
                 diagonal = [column[:, i] for i, column in enumerate(columns)]
-                found.append(sum(diagonal) if quantity == "laplacian" else lib.stack(diagonal, 1))
-        return lib.stack(found, 1), pred
+                derivs.append(sum(diagonal) if quantity == "laplacian" else lib.stack(diagonal, 1))
+        return lib.stack(derivs, 1), pred
 
     return derivative
 
@@ -139,8 +139,8 @@ def jax_call(jax: ModuleType, problem: Problem) -> Call:
     derivative = jax_derivative(jax, models.jax_forward(jax, problem.activation), problem.quantity)
 
     def loss(parameters: Any, x: Any, direction: Any) -> Any:
-        found, pred = derivative(parameters, x, direction)
-        return (found**2).mean() + (pred**2).mean()
+        derivs, pred = derivative(parameters, x, direction)
+        return (derivs**2).mean() + (pred**2).mean()
 
     compiled = jax.jit(jax.grad(loss) if problem.backward else derivative)
     if not problem.backward:
@@ -187,8 +187,8 @@ def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool) -> Call
     def with_backward() -> list[Any]:
         for leaf in (x, *parameters):
             leaf.grad = None
-        found, pred = by(lib, model, x, direction)
-        ((found**2).mean() + (pred**2).mean()).backward()
+        derivs, pred = by(lib, model, x, direction)
+        ((derivs**2).mean() + (pred**2).mean()).backward()
         return [p.grad for p in parameters]
 
     return with_backward if problem.backward else derivatives

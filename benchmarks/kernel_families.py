@@ -303,7 +303,7 @@ LEFT_OUT = {
     "list_norm_total": "works on the sums of list_norm",
     "nll": "reads one number of each row",
     **dict.fromkeys(
-        ("chain_stream", "chain_stream_backward", "pushed_curve", "pushed_curve_backward", "local_terms"),
+        ("chain_stream", "chain_stream_backward", "activation_jet", "activation_jet_backward", "local_terms"),
         "moves streams, of several rows for each row of a matrix: benchmarks/hessian.py times them in Hessians",
     ),
     **dict.fromkeys(

@@ -24,15 +24,15 @@ def speeds(cases: Sequence[Case]) -> str:
     """GB/s of each family in each dtype, then the same as a share of the speed of a copy."""
     families = list(dict.fromkeys(case["case"].rpartition(", ")[0] for case in cases))
     dtypes = list(dict.fromkeys(case["case"].rpartition(", ")[2] for case in cases))
-    found = {case["case"]: case["contenders"] for case in cases}
+    by_case = {case["case"]: case["contenders"] for case in cases}
     figures = {
-        "GB/s": {label: str(contenders[OURS]["counts"]["GB/s"]) for label, contenders in found.items()},
-        "share of a copy": {label: f"{1 / contenders['copy']['ratio']:.0%}" for label, contenders in found.items()},
+        "GB/s": {label: str(contenders[OURS]["counts"]["GB/s"]) for label, contenders in by_case.items()},
+        "share of a copy": {label: f"{1 / contenders['copy']['ratio']:.0%}" for label, contenders in by_case.items()},
     }
     parts = []
     for what, cells in figures.items():
         lines = [row([what, *dtypes]), row(["---", *["---:"] * len(dtypes)])]
-        lines += [row([f"`{each}`", *[cells.get(f"{each}, {dtype}", "") for dtype in dtypes]]) for each in families]
+        lines += [row([f"`{kind}`", *[cells.get(f"{kind}, {dtype}", "") for dtype in dtypes]]) for kind in families]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -46,9 +46,9 @@ def ratios(cases: Sequence[Case]) -> str:
         groups.setdefault(f"products of {kind}" if kind else label, []).append(case)
     lines = [row(["", "ours", "/ PyTorch", "least", "most"]), row(["---", *["---:"] * 4])]
     for label, group in groups.items():
-        found = [case["contenders"]["torch"]["ratio"] for case in group]
-        spread = [f"{min(found):.2f}", f"{max(found):.2f}"] if len(found) > 1 else ["", ""]
-        lines.append(row([label, time_of(group), f"{statistics.median(found):.2f}", *spread]))
+        values = [case["contenders"]["torch"]["ratio"] for case in group]
+        spread = [f"{min(values):.2f}", f"{max(values):.2f}"] if len(values) > 1 else ["", ""]
+        lines.append(row([label, time_of(group), f"{statistics.median(values):.2f}", *spread]))
     return "\n".join(lines)
 
 

@@ -137,10 +137,10 @@ def family_labels(name: str) -> list[str]:
 def measure_family(report: Report, name: str, clock: Clock, args: argparse.Namespace) -> None:
     """Time one family, all dtypes in turns."""
     made = [contenders_of(name, dtype, clock, args) for dtype in dtypes(name)]
-    found = dict(zip(family_labels(name), made, strict=True))
-    timings = measure({label: group for label, (_, group) in found.items()}, args)
-    for label, (nbytes, _) in found.items():
-        counts = {each: {"GB/s": round(nbytes / t.median / 1e9)} for each, t in timings[label].items()}
+    by_label = dict(zip(family_labels(name), made, strict=True))
+    timings = measure({label: group for label, (_, group) in by_label.items()}, args)
+    for label, (nbytes, _) in by_label.items():
+        counts = {contender: {"GB/s": round(nbytes / t.median / 1e9)} for contender, t in timings[label].items()}
         report.add(label, timings[label], unit="us", counts=counts)
 
 
@@ -202,15 +202,15 @@ def measure_products(
     labels, groups = product_labels(kind, args), {}
     with precision(list(libraries.values()), name):
         for label, (layout, size) in labels.items():
-            calls = {each: product(lib, size, LAYOUTS[layout], dtype, args.device)
-                     for each, lib in libraries.items()}  # fmt: skip
-            rows = {each: [call()[:8].to(libraries[each].float32)] for each, call in calls.items()}
+            calls = {peer: product(lib, size, LAYOUTS[layout], dtype, args.device)
+                     for peer, lib in libraries.items()}  # fmt: skip
+            rows = {peer: [call()[:8].to(libraries[peer].float32)] for peer, call in calls.items()}
             require_agreement(rows, tolerance, label)
-            groups[label] = {each: (call, clock_for(libraries[each], args.device)) for each, call in calls.items()}
+            groups[label] = {peer: (call, clock_for(libraries[peer], args.device)) for peer, call in calls.items()}
         timings = measure(groups, args)
     for label, taken in timings.items():
         operations = 2 * labels[label][1] ** 3
-        counts = {each: {"GFLOP/s": round(operations / timing.median / 1e9)} for each, timing in taken.items()}
+        counts = {peer: {"GFLOP/s": round(operations / timing.median / 1e9)} for peer, timing in taken.items()}
         report.add(label, taken, unit="us", counts=counts)
 
 

@@ -90,24 +90,24 @@ def ratio(case: Case, name: str) -> str:
 
 def by_minima(case: Case, names: Sequence[str] = tuple(TITLES)) -> list[str]:
     """A note for each peer among `names` whose ratio of minima differs from that of the medians (APART)."""
-    found = []
+    notes = []
     for name in [name for name in case["contenders"] if name in names]:
         result = case["contenders"][name]
         pair = result["ratio"], result["ratio_min"]
         if name != OURS and max(pair) > APART * min(pair):
-            found.append(f"ours / {TITLES[name]} is {pair[1]:.2f} by the minima")
-    return found
+            notes.append(f"ours / {TITLES[name]} is {pair[1]:.2f} by the minima")
+    return notes
 
 
 def counted(
     cases: Sequence[Case], names: Sequence[str], key: str, title: str, shown: Callable[[Any], str] = str
 ) -> str:
     """A table of one count, of the libraries that have it; empty if none has."""
-    found = {name: [case["contenders"].get(name, NONE)["counts"].get(key) for case in cases] for name in names}
-    having = [name for name in names if any(count is not None for count in found[name])]
+    counts = {name: [case["contenders"].get(name, NONE)["counts"].get(key) for case in cases] for name in names}
+    having = [name for name in names if any(count is not None for count in counts[name])]
     if not having:
         return ""
-    rows = [[case["case"], *["-" if found[name][i] is None else shown(found[name][i]) for name in having]]
+    rows = [[case["case"], *["-" if counts[name][i] is None else shown(counts[name][i]) for name in having]]
             for i, case in enumerate(cases)]
     return table([title, *[TITLES[name] for name in having]], rows)
 

@@ -40,8 +40,8 @@ def table(result: dict[str, Any], library: str) -> str:
     errors, times = [[f"{what}, {name}" for name in without] for what in ("error", "step time")]
     head = ["", *shares, *errors, *times]
     lines = [row(head), row(["---", *["---:"] * (len(head) - 1)])]
-    for hook, found in cases.items():
-        pairs = {name: (found[name], base) for name, base in without.items() if name in found}
+    for hook, group in cases.items():
+        pairs = {name: (group[name], base) for name, base in without.items() if name in group}
         cells = [f"{max(count(case, key) / count(base, key) for case, base in pairs.values()):.2f}"
                  for key in shares.values()]
         cells += [error(pairs[name][0], library) if name in pairs else "" for name in without]
@@ -56,8 +56,8 @@ def count(case: Case, key: str, library: str = OURS) -> float:
 
 def error(case: Case, library: str) -> str:
     """Such as 2.3e-4."""
-    found = count(case, "error", library)
-    return f"{found:.1e}".replace("e-0", "e-") if found else "0"
+    value = count(case, "error", library)
+    return f"{value:.1e}".replace("e-0", "e-") if value else "0"
 
 
 def time(case: Case, without: Case, library: str) -> str:

@@ -175,7 +175,8 @@ EXPRESSIONS = (
 
 # Public names without a row: classes, settings, queries, functions that PyTorch does not have or has as methods only.
 NO_OPS = """
-    are_deterministic_algorithms_enabled autocast BFloat16Tensor BoolTensor broadcast_shapes ByteTensor can_cast
+    are_deterministic_algorithms_enabled as_torch autocast BFloat16Tensor BoolTensor broadcast_shapes ByteTensor
+    can_cast
     CharTensor compile conj_physical device DoubleTensor dtype empty_strided enable_grad finfo FloatTensor
     from_numpy Generator get_default_device get_default_dtype get_deterministic_debug_mode get_device
     get_float32_matmul_precision get_num_interop_threads get_num_threads get_printoptions get_rng_state GradScaler
@@ -186,7 +187,9 @@ NO_OPS = """
     seed set_anomaly_enabled set_default_device set_default_dtype set_default_tensor_type
     set_deterministic_debug_mode set_float32_matmul_precision set_grad_enabled set_num_interop_threads
     set_num_threads set_printoptions set_rng_state ShortTensor Size sum_to Tensor to typename unsafe_chunk
-    unsafe_split unsafe_split_with_sizes use_deterministic_algorithms vmap"""
+    unsafe_split unsafe_split_with_sizes use_deterministic_algorithms vmap
+    layout scalar_tensor triangular_solve
+"""
 
 # The forty commonest ops, and what a NumPy user writes for each on arrays in place of the operands.
 NUMPY: dict[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from .report import OURS, SCALE, three_digits
 
-LARGE = "10^6: "  # how the names of cases on a million elements begin
+LARGE, MIDDLE = "10^6: ", "10^5: "  # how the names of cases on so many elements begin
 WORST = 5
 APART = 1.15  # ratios of medians and of minima that differ by this factor are both shown
 PAGE = "docs/generated/op-speed.md"
@@ -51,7 +51,9 @@ def whole(result: dict[str, Any]) -> str:
     small, large = split(result)
     first = table(sorted(small, key=lambda case: case["case"].lower()), ("torch", "numpy"))
     second = table(large, ("numpy", "torch"))
-    return f"**2x2**\n\n{first}\n\n**10^6 elements**\n\n{second}"
+    middle = [case for case in result["cases"] if case["case"].startswith(MIDDLE)]
+    third = f"**10^5 elements**\n\n{table(slowest_first(middle), ('torch',))}\n\n" if middle else ""
+    return f"**2x2**\n\n{first}\n\n{third}**10^6 elements**\n\n{second}"
 
 
 def table(cases: Sequence[Case], peers: Sequence[str], corner: str = "us") -> str:
@@ -62,7 +64,7 @@ def table(cases: Sequence[Case], peers: Sequence[str], corner: str = "us") -> st
             *[f"/ {TITLES[peer]}, minima" for peer in apart]]
     lines = [row(head), row(["---", *["---:"] * (len(head) - 1)])]
     for case in cases:
-        cells = [f"`{case['case'].removeprefix(LARGE)}`", microseconds(case, OURS)]
+        cells = [f"`{case['case'].removeprefix(LARGE).removeprefix(MIDDLE)}`", microseconds(case, OURS)]
         cells += [microseconds(case, peer) if peer in case["contenders"] else "" for peer in present]
         cells += [f"{ratio(case, peer):.2f}" if peer in case["contenders"] else "" for peer in present]
         cells += [f"{case['contenders'][peer]['ratio_min']:.2f}" if differs(case, peer) else "" for peer in apart]
@@ -78,7 +80,7 @@ def differs(case: Case, peer: str) -> bool:
 
 def split(result: dict[str, Any]) -> tuple[list[Case], list[Case]]:
     """The cases on 2x2 and those on a million elements."""
-    small = [case for case in result["cases"] if not case["case"].startswith(LARGE)]
+    small = [case for case in result["cases"] if not case["case"].startswith((LARGE, MIDDLE))]
     return small, [case for case in result["cases"] if case["case"].startswith(LARGE)]
 
 
@@ -96,7 +98,11 @@ def median(cases: Sequence[Case], peer: str) -> float:
 
 
 def slowest(cases: Sequence[Case], peer: str) -> list[Case]:
-    return sorted(cases, key=lambda case: ratio(case, peer), reverse=True)[:WORST]
+    return slowest_first(cases, peer)[:WORST]
+
+
+def slowest_first(cases: Sequence[Case], peer: str = "torch") -> list[Case]:
+    return sorted(cases, key=lambda case: ratio(case, peer), reverse=True)
 
 
 def microseconds(case: Case, name: str) -> str:

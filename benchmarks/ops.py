@@ -21,9 +21,9 @@ import scipy.special
 
 import autograd_gpu as ag
 
-from . import op_calls
+from . import middle_calls, op_calls
 from .common import device_kind, make_parser, require_agreement, run_workload, to_numpy
-from .op_tables import LARGE
+from .op_tables import LARGE, MIDDLE
 from .peers import clock_for, load_peers
 from .report import OURS, Report
 from .timing import Call, Contender, interleave
@@ -36,7 +36,8 @@ TOGETHER = 32  # cases on CUDA
 LOOSE = """
     F.alpha_dropout F.dropout F.dropout1d F.dropout2d F.dropout3d F.feature_alpha_dropout F.gumbel_softmax F.rrelu
     F.rrelu_ _sample_dirichlet _standard_gamma _standard_gamma_grad alpha_dropout_ bernoulli binomial dropout_ empty
-    empty_like feature_alpha_dropout_ feature_dropout feature_dropout_ linalg.eig linalg.svd multinomial normal poisson
+    empty_like feature_alpha_dropout_ feature_dropout feature_dropout_ linalg.eig linalg.eigh linalg.eigvals
+    linalg.svd multinomial normal poisson
     rand rand_like randint randint_like randn randn_like randperm z.bernoulli_() z.exponential_() z.normal_()
     z.random_() z.uniform_()"""
 
@@ -100,7 +101,7 @@ def flattened(value: Any) -> list[np.ndarray]:
 def check(case: str, by_library: Mapping[str, Call]) -> None:
     """All libraries answer the same."""
     results = {name: flattened(call()) for name, call in by_library.items()}
-    if case in LOOSE.split():
+    if case.removeprefix(MIDDLE) in LOOSE.split():
         results = {name: [np.array([part.ndim, *part.shape]) for part in parts] for name, parts in results.items()}
     require_agreement(results, 1e-4, case)
 
@@ -113,29 +114,42 @@ Cases = dict[str, dict[str, Call]]  # case -> library -> call
 def small_cases(present: Mapping[str, ModuleType], device: str) -> Cases:
     """On 2x2: all ops in all libraries, the commonest in NumPy too."""
     arrays = small_arrays()
-    found: Cases = {}
+    calls: Cases = {}
     for case, expression in op_calls.calls().items():
-        found[case] = {
+        calls[case] = {
             name: tensor_call(lib, expression, arrays, op_calls.LEAVES, device)
             for name, lib in tensor_libraries(present)
         }
         if "numpy" in present and case in op_calls.NUMPY:
-            found[case]["numpy"] = numpy_call(op_calls.NUMPY[case], arrays)
-    return found
+            calls[case]["numpy"] = numpy_call(op_calls.NUMPY[case], arrays)
+    return calls
 
 
 def large_cases(present: Mapping[str, ModuleType], tiny: bool, device: str) -> Cases:
     """On a million elements, without grad: elementwise ops and reductions in all libraries."""
     arrays = large_arrays(tiny)
-    found: Cases = {}
+    calls: Cases = {}
     for case, (expression, in_numpy) in op_calls.large().items():
-        given = operands(case, arrays)
-        found[LARGE + case] = {
-            name: tensor_call(lib, expression, given, (), device) for name, lib in tensor_libraries(present)
+        inputs = operands(case, arrays)
+        calls[LARGE + case] = {
+            name: tensor_call(lib, expression, inputs, (), device) for name, lib in tensor_libraries(present)
         }
         if "numpy" in present:
-            found[LARGE + case]["numpy"] = numpy_call(in_numpy, given)
-    return found
+            calls[LARGE + case]["numpy"] = numpy_call(in_numpy, inputs)
+    return calls
+
+
+def middle_cases(present: Mapping[str, ModuleType], tiny: bool, device: str) -> Cases:
+    """On about 10^5 elements, without grad: all ops beside PyTorch."""
+    arrays = middle_calls.arrays(tiny)
+    magnitudes = {name: abs(array) if array.dtype == np.float32 else array for name, array in arrays.items()}
+    return {
+        MIDDLE + case: {
+            name: tensor_call(lib, call, magnitudes if case in middle_calls.POSITIVE else arrays, (), device)
+            for name, lib in tensor_libraries(present)
+        }
+        for case, call in middle_calls.calls(tiny).items()
+    }
 
 
 def tensor_libraries(present: Mapping[str, ModuleType]) -> list[tuple[str, ModuleType]]:
@@ -192,12 +206,15 @@ def run(args: argparse.Namespace) -> Report:
     config = {"tiny": args.tiny, "commonest": list(op_calls.NUMPY)}
     title = f"Every op, float32, {args.device}"
     report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
-    report.plan([*op_calls.calls(), *[LARGE + case for case in op_calls.large()]])
+    middle = [MIDDLE + case for case in middle_calls.calls(args.tiny)]
+    report.plan([*op_calls.calls(), *middle, *[LARGE + case for case in op_calls.large()]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, of functions that it wants to drop
         with one_thread(present):
             measure(report, small_cases(present, args.device), present, args)
         args.sample_s *= 5  # several calls: the first gets memory that the call before it gave back to the system
+        with one_thread(present):
+            measure(report, middle_cases(present, args.tiny, args.device), present, args)
         measure(report, large_cases(present, args.tiny, args.device), present, args)
     return report
 

@@ -159,8 +159,8 @@ def measure(report: Report, present: dict[str, ModuleType], activation: str, arg
     runs: dict[str, dict[str, Run]] = {}
     for library, by_name in hooks.items():
         lib = ag if library == OURS else present[library]
-        net, given = sequential(lib, weights, activation, args.device), lib.tensor(x, device=args.device)
-        runs[library] = {name: Run(lib, net, given, name, by_name[name]) for name in hooks[OURS] if name in by_name}
+        net, inputs = sequential(lib, weights, activation, args.device), lib.tensor(x, device=args.device)
+        runs[library] = {name: Run(lib, net, inputs, name, by_name[name]) for name in hooks[OURS] if name in by_name}
     expected = {library: by_name[WITHOUT].gradients() for library, by_name in runs.items()}
     # rounding moves a number near zero across it, and that changes ReLU's derivative from 0 to 1
     require_agreement(expected, 1e-2 if activation == "ReLU" else 1e-3, f"gradients, {activation}")

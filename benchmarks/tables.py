@@ -142,10 +142,10 @@ def provenance(result: dict[str, Any]) -> str:
 
 def replace_blocks(text: str, results: Sequence[dict[str, Any]]) -> str:
     """`text` with the tables between its markers; ValueError if they are missing or out of order."""
-    found = [name for name in BLOCKS if f"<!-- {name}:begin -->" in text]
-    if not found:
+    names = [name for name in BLOCKS if f"<!-- {name}:begin -->" in text]
+    if not names:
         raise ValueError("no <!-- bench:begin --> ... <!-- bench:end --> to write the tables between")
-    for name in found:
+    for name in names:
         start, end = text.find(f"<!-- {name}:begin -->"), text.find(f"<!-- {name}:end -->")
         if end < start:
             raise ValueError(f"no <!-- {name}:end --> after <!-- {name}:begin -->")

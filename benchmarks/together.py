@@ -33,13 +33,13 @@ def run_together(calls: Mapping[str, Sequence[str]], seconds: float, lines: Path
     """Runs workloads with their arguments, in this order; answers those that failed."""
     until, failed = time.monotonic() + seconds, []
     for answer in relay(_jobs(calls, until), partial(measure, calls), until):
-        found = answer.value or {"outcome": "lost" if answer.begun else "not run", "error": answer.lost}
-        line = json.dumps({"benchmark": answer.job.name, **found, "seconds": round(answer.seconds, 1)})
+        outcome = answer.value or {"outcome": "lost" if answer.begun else "not run", "error": answer.lost}
+        line = json.dumps({"benchmark": answer.job.name, **outcome, "seconds": round(answer.seconds, 1)})
         print(line, flush=True)
         if lines is not None:
             with lines.open("a") as file:
                 file.write(line + "\n")
-        if found["outcome"] in ("failed", "lost"):
+        if outcome["outcome"] in ("failed", "lost"):
             failed.append(answer.job.name)
     return failed
 
@@ -54,19 +54,19 @@ def _jobs(calls: Mapping[str, Sequence[str]], until: float) -> Iterator[Job]:
 def measure(calls: Mapping[str, Sequence[str]], name: str, seconds: float) -> tuple[dict[str, str], bool]:
     """Runs one workload here; what came of it, and whether the device answers still."""
     module = importlib.import_module(f"benchmarks.{name}")
-    found = {"outcome": "passed"}
+    outcome = {"outcome": "passed"}
     try:
         with at_most(seconds):
             module.main(list(calls[name]))
     except OutOfTime:
-        found = {"outcome": "cut short"}
+        outcome = {"outcome": "cut short"}
     except SystemExit as error:
-        found = {"outcome": "failed", "error": str(error.code)}
+        outcome = {"outcome": "failed", "error": str(error.code)}
     except Exception as error:
         traceback.print_exc()
-        found = {"outcome": "failed", "error": f"{type(error).__name__}: {error}"}
+        outcome = {"outcome": "failed", "error": f"{type(error).__name__}: {error}"}
     gc.collect()
-    return found, found["outcome"] != "failed" or device_answers()
+    return outcome, outcome["outcome"] != "failed" or device_answers()
 
 
 @contextmanager

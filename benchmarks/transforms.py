@@ -97,8 +97,8 @@ def products(name: str, module: ModuleType, call: Call) -> dict[str, int]:
     """The matrix products of one call, where the library tells."""
     if name == "jax eager":
         return {}
-    found = counting.count_ours(ag, call) if name == OURS else counting.count_torch(module, call)
-    return {"matrix products": sum(found[0].values())}
+    counts = counting.count_ours(ag, call) if name == OURS else counting.count_torch(module, call)
+    return {"matrix products": sum(counts[0].values())}
 
 
 def run(args: argparse.Namespace) -> Report:

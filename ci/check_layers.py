@@ -17,17 +17,17 @@ from pathlib import Path
 
 PACKAGE, CUPY = "autograd_gpu", {"cupy", "cupyx", "cupy_backends"}
 LAYERS = {
-    "errors": 0, "config": 0, "deterministic": 0, "absent": 0.1, "backend": 1,
+    "errors": 0, "modes": 0, "deterministic": 0, "missing_names": 0.1, "backend": 1,
     "core": 2, "core.generator": 2.1, "core.size": 2.1, "core.graph": 2.2, "core.declare": 2.3,
     "core.thread_state": 2.3, "core.history": 2.4, "core.interop": 2.5, "core.printing": 2.5,
     "core.tensor": 2.6, "core.saved": 2.7, "core.codegen": 2.8, "core.engine": 2.8, "core.interpret": 2.85,
     "core.dispatch": 2.9, "core.extend": 2.95,
     "random": 3.1, "ops": 3.2,
     "autograd": 4.1, "hooks": 4.3, "amp": 4.4,
-    "__config__": 5.1, "accelerator": 5.1, "backends": 5, "compile": 5, "compiler": 5,
-    "cuda": 5, "foreach": 5, "info": 5, "jit": 5, "linalg": 5, "logging": 5, "profiler": 5,
-    "special": 5, "testing": 5, "types": 5, "version": 5,
-    "nn": 6, "utils": 6, "distributed": 6, "func": 6.05, "optim": 6.1, "distributions": 6.2,
+    "cuda": 5, "foreach": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5, "testing": 5,
+    "version": 5,
+    "nn": 6, "utils": 6, "func": 6.05, "optim": 6.1, "distributions": 6.2,
+    "compat": 6.5,
     "": 7, "__main__": 8,  # "" is autograd_gpu/__init__.py, which shows everything to the user
 }  # fmt: skip
 
@@ -58,11 +58,11 @@ def check(root):
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
         module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         files.setdefault(module, []).append(path)
-    found, graph = [], {module: {} for module in files}  # module -> what it imports -> (file, line)
+    rows, graph = [], {module: {} for module in files}  # module -> what it imports -> (file, line)
     for module, path in [(module, path) for module, paths in files.items() for path in paths]:
         own, where = unit(module), path.relative_to(root).as_posix()
         if own not in LAYERS:
-            found.append((where, 1, f"{own} has no layer: give it a number in ci/check_layers.py"))
+            rows.append((where, 1, f"{own} has no layer: give it a number in ci/check_layers.py"))
         tree = ast.parse(path.read_text(encoding="utf-8"), where)
         deferred = in_functions(tree)
         package = module if path.stem == "__init__" else module.rpartition(".")[0]
@@ -70,22 +70,22 @@ def check(root):
         for node, target in [(n, t) for n in statements for t in targets(n, package, files)]:
             top, there = target.split(".")[0], unit(target)
             if top in CUPY and module != f"{PACKAGE}.backend.cuda.runtime":
-                found.append((where, node.lineno, f"imports {target}: only backend/cuda/runtime.py may import CuPy"))
+                rows.append((where, node.lineno, f"imports {target}: only backend/cuda/runtime.py may import CuPy"))
             if top != PACKAGE:
                 continue
             if node in deferred:
-                found.append((where, node.lineno, f"imports {target} inside a function, not at the top"))
+                rows.append((where, node.lineno, f"imports {target} inside a function, not at the top"))
             else:
                 graph[module].setdefault(target, (where, node.lineno))
             if own != there and LAYERS.get(own, 0) <= LAYERS.get(there, 9):
                 numbers = f"layer {LAYERS.get(own)} imports {target} of layer {LAYERS.get(there)}"
-                found.append((where, node.lineno, numbers))
+                rows.append((where, node.lineno, numbers))
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:  # graphlib lists a circle from the imported to the importer
         circle = error.args[1][::-1]
-        found.append((*graph[circle[0]][circle[1]], "circular import: " + " -> ".join(circle)))
-    return sorted(found)
+        rows.append((*graph[circle[0]][circle[1]], "circular import: " + " -> ".join(circle)))
+    return sorted(rows)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ SLOT = {
     f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",
     f"{PACKAGE}/nn/parameter.py": "makes parameters of arrays; the slot of an uninitialized one refuses to be read",
     f"{PACKAGE}/nn/utils/clip_grad.py": "each step reads it, of each gradient",
+    f"{PACKAGE}/optim/step_count.py": "the slot holds a number until it is read",
     f"{OPS}_support/out.py": "writes to the memory of `out`",
     f"{OPS}creation/convert.py": "float8 tensors hold codes, which are wrapped as they are",
     f"{OPS}creation/from_data.py": "decides whether a tensor shares memory with what it is made of",
@@ -74,16 +75,32 @@ READS = {
     f"{OPS}indexing/index.py": {"flat_index_of": "only indices; batched ones are refused"},
     f"{OPS}indexing/scatter.py": {"_distinct": "decides between two ways to the same result; not of a lifted index"},
     f"{OPS}indexing/setitem.py": {"setitem": NUMBER},
+    f"{OPS}inplace/resize.py": {"resize_": "where the memory is"},
     f"{OPS}inplace/write.py": {"_operand": NUMBER},
     f"{OPS}nn/cross_entropy.py": {"_of_no_classes": "a check"},
-    f"{OPS}nn/embedding_bag.py": {"_bag_indices": "offsets, which decide about sizes"},
-    f"{OPS}random/sampling.py": {
-        "_check": ARRAYS, "_few_with_replacement": ARRAYS,
-    },
+    f"{OPS}nn/embedding_bag.py": {"_bag_numbers": "offsets, which decide about sizes"},
+    f"{OPS}random/sampling.py": {"_few_with_replacement": ARRAYS},
     f"{OPS}reduction/variance.py": {"_mean_dominates": ARRAYS},
     f"{OPS}shape/split.py": {"tensor_split": "the cuts, which decide about sizes"},
     f"{OPS}sorting/quantile.py": {"_by_partition": "ranks that are not batched; they are constants"},
 }  # fmt: skip
+
+
+OWN = "the device is what the function is about"
+DEVICES = {
+    f"{OPS}creation/like.py": {"new": "checks that data are on the device of the tensor"},
+    f"{OPS}creation/pinning.py": dict.fromkeys(("pin_memory", "is_pinned"), OWN),
+    f"{OPS}creation/tensor_types.py": dict.fromkeys(
+        ("TensorType.__instancecheck__", "TensorType.__call__", "", "type_method", "typename",
+         "set_default_tensor_type"), OWN
+    ),
+    f"{OPS}indexing/index.py": {"key_part": "moves an index to the device of the tensor"},
+    f"{OPS}inplace/random.py": {"random_": "NumPy's generators draw floats faster than integers"},
+    f"{OPS}linalg/svd.py": {"lstsq": "PyTorch's default driver, whose name decides what is returned, differs"},
+    f"{OPS}nn/cross_entropy.py": {"cross_entropy": "chooses one of two ops, which save different arrays"},
+    f"{OPS}properties.py": {"is_cpu": OWN},
+    f"{OPS}sorting/quantile.py": {"_quantile": "ranks on the host are read, those on a device are not"},
+}
 
 
 def declared(trees):
@@ -105,11 +122,11 @@ def attributes(tree, names):
 
 def through_f(tree):
     """The attributes of F in functions that take an F, and of the namespaces of ops anywhere."""
-    found = attributes(tree, NAMESPACES)
+    nodes = attributes(tree, NAMESPACES)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda) and takes(node, "F"):
-            found += attributes(node, {"F"})
-    return dict.fromkeys(found)
+            nodes += attributes(node, {"F"})
+    return dict.fromkeys(nodes)
 
 
 def no_ops(where, tree, ops, assigned):
@@ -132,7 +149,7 @@ def side_doors(where, tree, modules):
 
 def reads(tree):
     """(function, line) of each place that reads values, outside of functions with a parameter `xp`."""
-    found = []
+    places = []
 
     def visit(node, name):
         for child in ast.iter_child_nodes(node):
@@ -141,16 +158,41 @@ def reads(tree):
                     visit(child, f"{name}.{child.name}".lstrip("."))
                 continue
             if is_read(child) and not (isinstance(child.value, ast.Name) and child.value.id in ("np", "xp")):
-                found.append((name, child.lineno))
+                places.append((name, child.lineno))
             if not (isinstance(child, ast.Lambda) and takes(child, "xp")):
                 visit(child, name)
 
     visit(tree, "")
-    return found
+    return places
 
 
 def is_read(node):
     return isinstance(node, ast.Attribute) and node.attr in ("array", "item", "tolist", "numpy")
+
+
+def asks_device(node):
+    """Whether an expression asks for the array module or the kind of device: `xp is np`, `x.is_cuda`, `is_cuda(x)`."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+        return any(isinstance(n, ast.Name) and n.id == "xp" for n in (node.left, *node.comparators))
+    if isinstance(node, ast.Attribute):
+        is_type = node.attr == "type" and isinstance(node.value, ast.Attribute) and node.value.attr == "device"
+        return is_type or node.attr == "is_cuda"
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "is_cuda"
+
+
+def device_questions(tree):
+    """(function, line) of each expression that asks for the device."""
+    found = []
+
+    def visit(node, name):
+        for child in ast.iter_child_nodes(node):
+            if asks_device(child):
+                found.append((name, child.lineno))
+            named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+            visit(child, f"{name}.{child.name}".lstrip(".") if named else name)
+
+    visit(tree, "")
+    return found
 
 
 def takes(function, name):
@@ -158,18 +200,16 @@ def takes(function, name):
     return any(a.arg == name for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs))
 
 
-def unlisted_reads(where, tree, listed):
-    """Reads in functions that are not among `listed`, and functions listed that read nothing."""
-    found = reads(tree)
+def unlisted(where, found, listed, does, does_not, advice):
+    """The places `found` in functions that are not among `listed`, and functions listed that have none."""
     for name, line in found:
         if name not in listed:
-            advice = "use ops, every_value for a check, or add the function with a reason to READS in ci/check_ops.py"
-            yield where, line, f"{name or 'the module'} reads the values of a tensor: {advice}"
+            yield where, line, f"{name or 'the module'} {does}: {advice}"
     for name in listed.keys() - {name for name, _ in found}:
-        yield where, 1, f"{name} does not read values: take it off READS in ci/check_ops.py"
+        yield where, 1, f"{name or 'the module'} {does_not} in ci/check_ops.py"
 
 
-def check(root, slot=SLOT, read=READS):
+def check(root, slot=SLOT, read=READS, device=DEVICES):
     """Return the violations below `root` as sorted (file, line, message) rows."""
     paths = sorted((root / PACKAGE).rglob("*.py"))
     trees = {p.relative_to(root).as_posix(): ast.parse(p.read_text(encoding="utf-8"), str(p)) for p in paths}
@@ -180,21 +220,29 @@ def check(root, slot=SLOT, read=READS):
         (node.value.id, node.attr)
         for tree in of_ops.values() for node in attributes(tree, NAMESPACES) if isinstance(node.ctx, ast.Store)
     }  # fmt: skip
-    found = []
+    rows = []
     for where, tree in of_ops.items():
-        found += [*no_ops(where, tree, ops, assigned), *side_doors(where, tree, modules)]
+        rows += [*no_ops(where, tree, ops, assigned), *side_doors(where, tree, modules)]
     lines = {
         where: [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "_array"]
         for where, tree in trees.items() if not where.startswith((f"{PACKAGE}/core/", f"{PACKAGE}/backend/"))
     }  # fmt: skip
     advice = "use `.array`, or add the file with a reason to SLOT in ci/check_ops.py"
-    found += [(w, line, f"touches `._array`: {advice}") for w in lines if w not in slot for line in lines[w]]
+    rows += [(w, line, f"touches `._array`: {advice}") for w in lines if w not in slot for line in lines[w]]
     advice = "take the file off SLOT in ci/check_ops.py"
-    found += [(where, 1, f"does not touch `._array`: {advice}") for where in slot if not lines.get(where)]
+    rows += [(where, 1, f"does not touch `._array`: {advice}") for where in slot if not lines.get(where)]
     of_values = [where for where in trees if where.startswith((OPS, f"{PACKAGE}/nn/"))]
     for where in dict.fromkeys([*of_values, *read]):
-        found += unlisted_reads(where, trees.get(where, ast.Module([], [])), read.get(where, {}))
-    return sorted(found)
+        places = reads(trees.get(where, ast.Module([], [])))
+        advice = "use ops, every_value for a check, or add the function with a reason to READS in ci/check_ops.py"
+        texts = "reads the values of a tensor", "does not read values: take it off READS", advice
+        rows += unlisted(where, places, read.get(where, {}), *texts)
+    for where in dict.fromkeys([*of_ops, *device]):
+        places = device_questions(trees.get(where, ast.Module([], [])))
+        advice = "say `cuda` in a block, call a function of backend/, or add the function with a reason to DEVICES in "
+        texts = "asks for the device", "does not ask for the device: take it off DEVICES", f"{advice}ci/check_ops.py"
+        rows += unlisted(where, places, device.get(where, {}), *texts)
+    return sorted(rows)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ def cuda_extra(without_gpu):
     except pynvml.NVMLError as error:
         return without_gpu, f"no NVIDIA driver answers ({error}), so {instead}"
     major, minor = version // 1000, version % 1000 // 10
-    found = f"the NVIDIA driver supports CUDA {major}.{minor}"
+    driver = f"the NVIDIA driver supports CUDA {major}.{minor}"
     if major < 12:
-        return without_gpu, f"{found}, but CuPy 14 needs 12.0 or newer, so {instead}"
+        return without_gpu, f"{driver}, but CuPy 14 needs 12.0 or newer, so {instead}"
     extra = "cuda12" if major == 12 else "cuda13"  # a newer driver runs what was built for an older CUDA
-    return extra, f"{found}, so the extra [{extra}] is installed"
+    return extra, f"{driver}, so the extra [{extra}] is installed"
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ class DefopPlugin(Plugin):
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if not fullname.startswith("autograd_gpu.ops."):
             return None
-        found = self.lookup_fully_qualified(fullname)
-        is_op = found is not None and isinstance(found.node, TypeInfo) and DEFOP in found.node.metadata
+        symbol = self.lookup_fully_qualified(fullname)
+        is_op = symbol is not None and isinstance(symbol.node, TypeInfo) and DEFOP in symbol.node.metadata
         return _returns_any if is_op else None
 
 

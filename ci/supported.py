@@ -27,8 +27,8 @@ def lowest_numpy(project):
 
 def versions(project):
     """The supported minor versions of Python 3, in order."""
-    found = (re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", line) for line in project["classifiers"])
-    return sorted(int(match[1]) for match in found if match)
+    matches = (re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", line) for line in project["classifiers"])
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def interpreter(minor, environment=os.environ):
@@ -47,11 +47,11 @@ def interpreter(minor, environment=os.environ):
 
 def ends(project):
     """The interpreters of the oldest and the newest version that is to be had, by version."""
-    found = {minor: interpreter(minor) for minor in versions(project)}
-    found = {minor: path for minor, path in found.items() if path is not None}
-    if not found:
+    paths = {minor: interpreter(minor) for minor in versions(project)}
+    paths = {minor: path for minor, path in paths.items() if path is not None}
+    if not paths:
         sys.exit(f"none of Python 3.{versions(project)} is in PATH or in pyenv's folder: install one of them")
-    return min(found.items()), max(found.items())
+    return min(paths.items()), max(paths.items())
 
 
 def main():

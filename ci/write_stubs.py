@@ -40,7 +40,7 @@ def of_op(op: OpDef, method: bool) -> str:
     for i, name in enumerate(op.inputs):
         kind = "Sequence[TensorLike]" if op.variadic else "TensorLike"
         default = " | None = None" if name in op.optional else ""
-        parts.append("self" if method and i == 0 else f"{op.called[name]}: {kind}{default}")
+        parts.append("self" if method and i == 0 else f"{op.parameter_names[name]}: {kind}{default}")
     starred = False
     for name, default in op.attributes.items():
         required = default is REQUIRED
@@ -49,7 +49,7 @@ def of_op(op: OpDef, method: bool) -> str:
             starred = True
         required = required and name not in keywords.WORDS
         parts.append(f"{name}: Any" + ("" if required else f" = {shown(default)!r}"))
-    parts += [f"{word}: Any = None" for word, _ in op.elsewhere]
+    parts += [f"{word}: Any = None" for word, _ in op.keyword_redirects]
     parts += [f"{word}: Any = ..." for word in keywords.written_defaults(op.attributes)[1]]
     if op.takes_out and not method:
         parts += [*([] if starred else ["*"]), "out: Any = None"]
@@ -99,9 +99,9 @@ def with_words(function: Any, parameters: list[inspect.Parameter]) -> list[inspe
     taken = inspect.signature(function, follow_wrapped=False).parameters
     defaults = {p.name: p.default for p in parameters}
     changed, added = keywords.written_defaults(defaults)
-    given = [p if p.default is REQUIRED and p.name not in changed else p.replace(default=shown(p.default))
+    revised = [p if p.default is REQUIRED and p.name not in changed else p.replace(default=shown(p.default))
              for p in parameters]
-    return given + [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=Raw("..."), annotation=Raw("Any"))
+    return revised + [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, default=Raw("..."), annotation=Raw("Any"))
                     for word in added if word in taken or "kwargs" in taken]
 
 
@@ -157,14 +157,14 @@ def tensor_stub() -> str:
 
 def functions_stub(module: Any, package: str) -> str:
     """The public functions of `module`, which reaches the top package by `package`."""
-    found = {name: getattr(module, name) for name in sorted(module.__all__)}
-    errors = [f"from {package}errors import {name}\n" for name, value in found.items() if isinstance(value, type)]
-    functions = [(name, value) for name, value in found.items() if not isinstance(value, type)]
+    public = {name: getattr(module, name) for name in sorted(module.__all__)}
+    errors = [f"from {package}errors import {name}\n" for name, value in public.items() if isinstance(value, type)]
+    functions = [(name, value) for name, value in public.items() if not isinstance(value, type)]
     lines = [f"def {name}{signature_of(value, False)}: ..." for name, value in functions]
     head = ("from collections.abc import Callable, Sequence\nfrom typing import Any\n\nimport numpy as np\n\n"
             f"from {package}backend.arrays.device import Device\nfrom {package}core.tensor import Tensor\n"
             f"{''.join(errors)}from {package}random import Generator\n\nTensorLike = Any\n\n")
-    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {list(found)!r}\n"
+    return HEADER + head + "\n".join(lines) + f"\n\n__all__ = {list(public)!r}\n"
 
 
 def main() -> int:

@@ -91,7 +91,7 @@ bias_activation_double_backward(const T* gg, const T* ggb, const T* g, const T* 
                 const Wide<T> h = widen(ggs[0].at[i]) + widen(shifts.at[i]);
                 ggs[0].at[i] = static_cast<T>(act.pull(h, s));
                 if constexpr (!FLAT) {
-                    Wide<T> bent = h * widen(gs[0].at[i]) * act.bend(s);
+                    Wide<T> bent = h * widen(gs[0].at[i]) * act.second(s);
                     if (FROM_RESULT && !by_result) bent = act.pull(bent, s);
                     sums[i] += bent;
                     gs[0].at[i] = static_cast<T>(bent);

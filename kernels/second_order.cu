@@ -249,7 +249,7 @@ __device__ void slopes(const Act& act, const W (&s)[WIDTH], W (&f1)[WIDTH], W (&
 #pragma unroll
     for (int c = 0; c < WIDTH; ++c) {
         f1[c] = act.pull(1, s[c]);
-        f2[c] = act.bend(s[c]);
+        f2[c] = act.second(s[c]);
         if (Act::FROM_RESULT) f2[c] = act.pull(f2[c], s[c]);
     }
 }
@@ -257,7 +257,7 @@ __device__ void slopes(const Act& act, const W (&s)[WIDTH], W (&f1)[WIDTH], W (&
 // `saved` is the activation's result if FROM_RESULT, which needs no bias; else it is x, and a null bias means zeros.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-pushed_curve(const T* saved, const T* bias, const T* stream, T* out, Wide<T> a, Wide<T> b, int d, int form, int seconds,
+activation_jet(const T* saved, const T* bias, const T* stream, T* out, Wide<T> a, Wide<T> b, int d, int form, int seconds,
              int shared, long long rows, long long cols) {
     const Act<Wide<T>> act{a, b};
     const Share<WIDTH> share(rows, cols);
@@ -280,7 +280,7 @@ pushed_curve(const T* saved, const T* bias, const T* stream, T* out, Wide<T> a, 
 // rows of its own also where the stream is shared.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-pushed_curve_backward(const T* g, const T* saved, const T* bias, const T* stream, T* ds, T* dbias, Wide<T>* partials,
+activation_jet_backward(const T* g, const T* saved, const T* bias, const T* stream, T* ds, T* dbias, Wide<T>* partials,
                       T* dstream, Wide<T> a, Wide<T> b, int d, int form, int seconds, int shared, long long rows,
                       long long cols) {
     const Act<Wide<T>> act{a, b};
@@ -301,7 +301,7 @@ pushed_curve_backward(const T* g, const T* saved, const T* bias, const T* stream
                                 d, form, seconds, bar1, bar2);
 #pragma unroll
             for (int c = 0; c < WIDTH; ++c) {
-                const Wide<T> inner = bar1[c] * act.bend(s[c]) + bar2[c] * act.twist(s[c]);
+                const Wide<T> inner = bar1[c] * act.second(s[c]) + bar2[c] * act.third(s[c]);
                 sums[c] += inner;
                 strips[0].at[c] = static_cast<T>(inner);
             }

@@ -96,14 +96,15 @@ def reasons_to_skip(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """A file whose own mark says that this device runs none of it is not even imported, unless it is asked for.
+    """A file whose own mark says that this run has none of it is not even imported, unless it is asked for.
 
     Importing them is a quarter of the time that collecting takes, and on a GPU the emulator is not there to import.
     """
     if collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
         line = re.search(r"^pytestmark = .*", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
         marks = re.findall(r"\bpytest\.mark\.(\w+)", line[0]) if line else []
-        return True if reasons_to_skip(config).keys() & set(marks) else None
+        left_out = {"more"} if config.option.markexpr.startswith("not more") else set()
+        return True if (reasons_to_skip(config).keys() | left_out) & set(marks) else None
     return None
 
 

@@ -53,10 +53,15 @@ class TestAttributes:
             assert copy.deepcopy(p).__dict__ == {}  # PyTorch forgets them, too
             assert copy.copy(p).tag is p.tag
 
-    def test_tensors_do_not(self):
-        """Declared: a dict per tensor would cost every operation."""
-        with pytest.raises(AttributeError):
-            ag.ones(2).tag = 1
+    def test_tensors_take_them_too(self):
+        torch = pytest.importorskip("torch")
+        for m in (torch, ag):
+            x = m.ones(2)
+            x.tag = [1]
+            copied, again = copy.deepcopy(x), pickle.loads(pickle.dumps(x))
+            assert (copied.tag, again.tag, copied.tag is x.tag, copy.copy(x).tag is x.tag) == ([1], [1], False, True)
+            assert not hasattr(x + 1, "tag")
+            assert not hasattr(x.detach(), "tag")
 
 
 class TestDeviceContexts:

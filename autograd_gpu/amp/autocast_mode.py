@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..absent import warn_once
+from ..missing_names import warn_once
 
 F = TypeVar("F", bound=Callable[..., Any])
 

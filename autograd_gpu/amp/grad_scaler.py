@@ -9,8 +9,8 @@ from typing import Any
 
 from ..backend.arrays.dtypes import float16
 from ..backend.cuda.runtime import is_available
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from ..ops import isfinite
 
 

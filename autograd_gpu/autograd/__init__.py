@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from ..absent import getattr_of
-from ..config import (
+from ..errors import GradcheckError
+from ..missing_names import getattr_of
+from ..modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -11,7 +12,6 @@ from ..config import (
     no_grad,
     set_grad_enabled,
 )
-from ..errors import GradcheckError
 from . import forward_ad, functional, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from ..config import ANOMALY, MODES
 from ..core.history.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from ..core.thread_state import THREAD
+from ..modes import ANOMALY, MODES
 
 
 class _Anomaly:

@@ -10,7 +10,6 @@ import numpy as np
 from .. import backend
 from ..backend import is_array
 from ..backend.arrays.dtypes import STORAGE
-from ..config import MODES, TRANSFORMED
 from ..core.declare.op import RECORD
 from ..core.engine.execute import execute
 from ..core.engine.grad_buffers import zeros
@@ -19,8 +18,9 @@ from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import Node
 from ..core.interpret.batched import Batching, batched
 from ..core.interpret.interpreters import below, entered, in_transform
-from ..core.interpret.lifted import Lifted
+from ..core.interpret.level_tensor import LevelTensor
 from ..core.tensor import Tensor, wrap, wrap_given
+from ..modes import MODES, TRANSFORMED
 from .edges import GradientEdge, capture_of, internal_nr
 
 Output = Tensor | GradientEdge
@@ -69,11 +69,11 @@ def grad(
         return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     roots = _roots(outputs, grad_outputs)
     captures = _captures(inputs)
-    found = execute(roots, captures, False, create_graph if retain_graph is None else retain_graph, create_graph)
-    for i, g in enumerate(found):
+    grads = execute(roots, captures, False, create_graph if retain_graph is None else retain_graph, create_graph)
+    for i, g in enumerate(grads):
         if g is None:
-            found[i] = _unused(i, captures[i], allow_unused, materialize_grads, create_graph)
-    return tuple(found)
+            grads[i] = _unused(i, captures[i], allow_unused, materialize_grads, create_graph)
+    return tuple(grads)
 
 
 def _unused(
@@ -85,8 +85,8 @@ def _unused(
                            "Set allow_unused=True if this is the desired behavior.")
     if not materialize:
         return None
-    found = wrap(zeros(capture[2]))
-    return (found.new_zeros((*batch, *found.shape)) if batch else found).requires_grad_(create_graph)
+    result = wrap(zeros(capture[2]))
+    return (result.new_zeros((*batch, *result.shape)) if batch else result).requires_grad_(create_graph)
 
 
 def backward(
@@ -181,7 +181,7 @@ def _roots(outputs: Sequence[Output], grads: Grads) -> list[Root]:
         if g is not None and not isinstance(g, Tensor):
             g = _gradient(g, i)
         if isinstance(output, Tensor):
-            if type(output) is not Tensor and isinstance(output, Lifted):
+            if type(output) is not Tensor and isinstance(output, LevelTensor):
                 raise RuntimeError(f"element {i} of tensors belongs to a function transform (vmap, or grad inside of "
                                    "another one), which autograd cannot run through; use ag.func.grad or ag.func.vjp "
                                    "there, or differentiate the result of the transform")
@@ -242,8 +242,8 @@ def _batched(
 ) -> tuple[Any, ...]:
     """`grad` with is_grads_batched: one task for all cotangents, under a level of vmap."""
     several = (grads,) if isinstance(grads, Tensor) else tuple(grads or ())
-    given = [g if g is None or isinstance(g, Tensor) else _gradient(g, i) for i, g in enumerate(several)]
-    sizes = {g.shape[0] for g in given if g is not None and g.ndim}
+    gs = [g if g is None or isinstance(g, Tensor) else _gradient(g, i) for i, g in enumerate(several)]
+    sizes = {g.shape[0] for g in gs if g is not None and g.ndim}
     if len(sizes) != 1:
         raise RuntimeError("is_grads_batched=True needs grad_outputs whose dimension 0 is the same batch size; "
                            f"got sizes {sorted(sizes)}")
@@ -251,19 +251,19 @@ def _batched(
     if size == 0:
         raise IndexError("index 0 is out of bounds for dimension 0 with size 0: is_grads_batched=True needs at least "
                          "one cotangent; without one, take zeros of shape (0, *input.shape)")
-    for i, (output, g) in enumerate(zip(outputs, given, strict=False)):
+    for i, (output, g) in enumerate(zip(outputs, gs, strict=False)):
         if g is not None and isinstance(output, (Tensor, GradientEdge)) and output.shape not in (None, g.shape[1:]):
             raise _batch_mismatch(i, g.shape, output.shape)
     keep = create_graph if retain_graph is None else retain_graph
     with entered(Batching(size)) as level:
-        roots = _roots(outputs, [None if g is None else batched(level, g) for g in given])
+        roots = _roots(outputs, [None if g is None else batched(level, g) for g in gs])
         captures = _captures(inputs)
-        found = execute(roots, captures, False, keep, create_graph)
+        results = execute(roots, captures, False, keep, create_graph)
         with below(level):
             return tuple([
                 _unused(i, captures[i], allow_unused, materialize_grads, create_graph, (size,)) if g is None
                 else level.whole(g) if level.holds(g) else RECORD.contiguous_copy(level.whole(g))
-                for i, g in enumerate(found)
+                for i, g in enumerate(results)
             ])
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from ..backend import is_array, make
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS
-from ..config import GRAD_OFF, MODES
 from ..core.declare.op import RECORD
 from ..core.graph.bitmask import bits_of, mask_of
 from ..core.graph.node import next_sequence_nr
@@ -28,6 +27,7 @@ from ..core.history.rebase import refresh_if_stale
 from ..core.saved.saved_tensor import FREED, SavedTensor, SavingNode, handles
 from ..core.tensor import Tensor, wrap
 from ..core.thread_state import user_code
+from ..modes import GRAD_OFF, MODES
 from .function_calls import FunctionMethods, as_result, rule_of
 
 # Attributes of the node that ctx forwards, unless the user sets an attribute of that name on ctx.
@@ -254,13 +254,13 @@ class FunctionNode(SavingNode):
             shapes, dtypes = (self.shape, self.dtype) if self.outputs != 1 else ((self.shape,), (self.dtype,))
             gs = [wrap(make(home, "zeros", s, d)) if x is None and home is not None else x
                   for x, home, s, d in zip(gs, self.homes, shapes, dtypes, strict=True)]
-        wanted = [False] * self.arguments
+        needed = [False] * self.arguments
         for position, bit in zip(self.positions, bits_of(need, len(self.positions)), strict=True):
-            wanted[position] = bit
+            needed[position] = bit
         running = RUNNING.stack
         depth = len(running)
         try:
-            running.append((self, tuple(wanted)))
+            running.append((self, tuple(needed)))
             with user_code(recording):
                 result = rule_of(self.function)(self.ctx, *gs)
                 grads = self._checked(result if isinstance(result, tuple) else (result,), need)
@@ -280,7 +280,7 @@ class FunctionNode(SavingNode):
                 raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
                                    f"{position}, but the corresponding forward input was not a Tensor")
         grads = [self._fitted(result[position], i) for i, position in enumerate(self.positions)]
-        return tuple([g if wanted else None for wanted, g in zip(bits_of(need, len(grads)), grads, strict=True)])
+        return tuple([g if needed else None for needed, g in zip(bits_of(need, len(grads)), grads, strict=True)])
 
     def counted(self, result: tuple[Any, ...], expected: int) -> tuple[Any, ...]:
         """backward's answer without further Nones at its end; RuntimeError if that is not one per argument."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
-from ..config import MODES, TRANSFORMED, decorated
 from ..core.declare.op import RECORD
 from ..core.engine.grad_buffers import dense_order, inverse
 from ..core.interpret.batched import Batching, batched
 from ..core.interpret.duals import Forward, attach, tangent_of
 from ..core.interpret.interpreters import below
-from ..core.interpret.lifted import Lifted, belongs
+from ..core.interpret.level_tensor import LevelTensor, belongs
 from ..core.tensor import Tensor
+from ..modes import MODES, TRANSFORMED, decorated
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -204,7 +204,7 @@ class _set_fwd_grad_enabled:
 
 def _level() -> Forward | None:
     """The dual level of this thread."""
-    return next((found for found in MODES.stack if type(found) is Forward and not found.is_transform), None)
+    return next((level for level in MODES.stack if type(level) is Forward and not level.is_transform), None)
 
 
 def _end(level: Forward) -> None:
@@ -236,7 +236,7 @@ def _lowered(x: Tensor, level: Forward) -> tuple[Tensor, list[Batching]]:
     """x as the dual level sees it, and the levels of vmap inside of it at which x is batched, innermost first."""
     levels = []
     for inner in _above(level):
-        if isinstance(x, Lifted) and belongs(x, inner):
+        if isinstance(x, LevelTensor) and belongs(x, inner):
             _check_level(inner)
             levels.append(inner)
             x = x._value
@@ -264,7 +264,7 @@ def _raised(x: Tensor, levels: list[Batching]) -> Tensor:
 
 def _in_layout(tangent: Tensor, x: Tensor) -> Tensor:
     """The tangent if it lies in memory as x does, otherwise a copy that does, or is row-major if x is not dense."""
-    if isinstance(x, Lifted) or isinstance(tangent, Lifted):
+    if isinstance(x, LevelTensor) or isinstance(tangent, LevelTensor):
         return tangent
     if all(a == b or n == 1 for a, b, n in zip(tangent.stride(), x.stride(), x.shape, strict=True)):
         return tangent

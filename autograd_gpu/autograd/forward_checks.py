@@ -37,7 +37,7 @@ def pushes(
                 t = like(x, direction.reshape(x.shape)) if i == j else x.new_zeros(x.shape)
                 duals[j] = make_dual(x, t)
             rows.append([_pushed(out, check_dtypes) for out in floating(func(*duals))])
-    return [np.stack(found) for found in zip(*rows, strict=True)] if rows else []
+    return [np.stack(column) for column in zip(*rows, strict=True)] if rows else []
 
 
 def _pushed(out: Tensor, check_dtypes: bool) -> np.ndarray:
@@ -68,10 +68,10 @@ def check_batched_forward(func: Callable[..., Any], args: tuple[Any, ...], check
             with entered(Batching(len(rows))) as level:
                 together = push(batched(level, RECORD.stack(rows)))
                 with below(level):
-                    found = [level.whole(t) for t in together]
+                    tangents = [level.whole(t) for t in together]
         except RuntimeError as error:
             raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{what}") from error
-        for k, (got, expected) in enumerate(zip(found, map(RECORD.stack, zip(*single, strict=True)), strict=True)):
+        for k, (got, expected) in enumerate(zip(tangents, map(RECORD.stack, zip(*single, strict=True)), strict=True)):
             compare_batched(got, expected, k, i, what)
 
 
@@ -92,8 +92,8 @@ def check_undefined_forward(func: Callable[..., Any], args: tuple[Any, ...], che
         for i in checked:
             x = args[i].detach()
             several = []
-            for given in (make_dual(x, x.new_zeros(x.shape)), x):
-                outputs = floating(func(*duals[:i], given, *duals[i + 1 :]))
+            for arg in (make_dual(x, x.new_zeros(x.shape)), x):
+                outputs = floating(func(*duals[:i], arg, *duals[i + 1 :]))
                 several.append([unpack_dual(out).tangent for out in outputs])
             for k, (zero, undefined) in enumerate(zip(*several, strict=True)):
                 if zero is None or undefined is None:

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..config import GRAD_OFF, MODES, SAVING, no_grad
 from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import IN_FUNCTION, INFERENCE_STORAGE, ONE_OF_SEVERAL, bump_version, storage_of
 from ..core.history.anomaly import note
@@ -16,6 +15,7 @@ from ..core.interpret.interpreters import innermost
 from ..core.saved.saved_tensor import save_output, saved_for_user
 from ..core.saved.saved_tensor_hooks import hand_over
 from ..core.tensor import Tensor, alias
+from ..modes import GRAD_OFF, MODES, SAVING, no_grad
 from .context import FunctionCtx, FunctionNode
 from .function_calls import as_result, by_place
 from .function_transforms import TransformedFunction, constants_of, refuse_without_setup_context
@@ -85,8 +85,8 @@ class Function(TransformedFunction):
     def _call(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
         """Runs the Function as what is innermost sees it; returns its outputs and its ctx."""
         if MODES.stack:
-            found: tuple[Any, FunctionCtx] = innermost("function", cls, args)
-            return found
+            result: tuple[Any, FunctionCtx] = innermost("function", cls, args)
+            return result
         separate = cls.setup_context is not Function.setup_context
         node = cls._node_class(args)
         recording = not MODES.bits & GRAD_OFF and any(node.requiring)
@@ -130,9 +130,9 @@ def _check_dirty(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, 
 
 def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs of a call that is not recorded; an input returned unchanged becomes a new tensor without grad."""
-    given, dirty, found = {id(a) for a in args}, {id(t) for t in node.dirty}, []
+    inputs, dirty, outs = {id(a) for a in args}, {id(t) for t in node.dirty}, []
     for o in outputs:
-        if isinstance(o, Tensor) and id(o) in given:
+        if isinstance(o, Tensor) and id(o) in inputs:
             x = o
             if x.requires_grad:
                 o = alias(x)
@@ -142,8 +142,8 @@ def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, .
             o = alias(o)
         elif isinstance(o, Tensor) and o._base is not None:
             o._made = IN_FUNCTION
-        found.append(o)
-    return tuple(found)
+        outs.append(o)
+    return tuple(outs)
 
 
 def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -233,11 +233,11 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not recording:
             return result
         results = tuple(map(as_result, result)) if isinstance(result, tuple) else (as_result(result),)
-        found = [r for r in results if isinstance(r, Tensor)]
+        tensors = [r for r in results if isinstance(r, Tensor)]
         sources = [t for t in (*gs, *ctx.saved_tensors) if isinstance(t, Tensor)]
-        if not found or not any(s._node is not None for s in sources):
+        if not tensors or not any(s._node is not None for s in sources):
             return result
-        marked = iter(_NotTwice.apply(len(found), *found, *sources))
+        marked = iter(_NotTwice.apply(len(tensors), *tensors, *sources))
         results = tuple([next(marked) if isinstance(r, Tensor) else r for r in results])
         return results if isinstance(result, tuple) else results[0]
 

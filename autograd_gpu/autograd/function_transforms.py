@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..config import GRAD_OFF, MODES
 from ..core.declare.batch_rules import moved
 from ..core.declare.op import RECORD
 from ..core.interpret.batched import Batching, batched
 from ..core.interpret.duals import Forward, attach, share_with_saved_outputs
 from ..core.interpret.interpreters import below, entered, in_transform
-from ..core.interpret.lifted import zeros_like
+from ..core.interpret.level_tensor import zeros_like
 from ..core.interpret.recorded import Recording, recorded
 from ..core.saved.saved_tensor import saved_for_user
 from ..core.tensor import Tensor
+from ..modes import GRAD_OFF, MODES
 from .context import FunctionCtx, FunctionNode
 from .function_calls import FunctionMethods, as_result, rule_of
 
@@ -63,21 +63,21 @@ class TransformedFunction(FunctionMethods):
         output, ctx = cls._call(args)
         if _has_setup_context(cls) and (level.is_transform or MODES.stack):
             _, ctx = cls._set_up(args, output)
-        node, given = ctx._node(), tangents
+        node, full = ctx._node(), tangents
         if node.materialize_grads:
-            given = [zeros_like(x) if t is None and _is_floating(x) else t for x, t in zip(args, tangents, strict=True)]
+            full = [zeros_like(x) if t is None and _is_floating(x) else t for x, t in zip(args, tangents, strict=True)]
         ctx._in_jvp = True
         try:
-            found = cls.jvp(ctx, *given)
+            ts = cls.jvp(ctx, *full)
         finally:
             ctx._in_jvp, ctx._for_forward = False, None
         outputs = output if isinstance(output, tuple) else (output,)
-        found = tuple(map(as_result, found if isinstance(found, tuple) else (found,)))
-        if len(found) != len(outputs):
+        ts = tuple(map(as_result, ts if isinstance(ts, tuple) else (ts,)))
+        if len(ts) != len(outputs):
             raise RuntimeError("Function's jvp returned an invalid number of forward gradients (expected "
-                               f"{len(outputs)} but got {len(found)}): {cls.__name__}.jvp returns one per output, None "
+                               f"{len(outputs)} but got {len(ts)}): {cls.__name__}.jvp returns one per output, None "
                                "for one without a derivative")
-        for i, (out, t) in enumerate(zip(outputs, found, strict=True)):
+        for i, (out, t) in enumerate(zip(outputs, ts, strict=True)):
             if t is not None:
                 _check_tangent(cls, i, t, None if i in node.constants or not _is_floating(out) else out)
                 if not level.is_transform:
@@ -97,7 +97,7 @@ class TransformedFunction(FunctionMethods):
             return output, ctx
         node, ctx = cls._set_up(values, output)
         node.requiring = tuple([x is not v and x.requires_grad for x, v in zip(linked, values, strict=True)])
-        node.connect(tuple([x if wanted else _constant(v) for x, v, wanted in
+        node.connect(tuple([x if needed else _constant(v) for x, v, needed in
                             zip(linked, values, node.requiring, strict=True)]))
         outputs = output if isinstance(output, tuple) else (output,)
         node.describe(outputs)
@@ -192,15 +192,15 @@ def _check_shared(out: Tensor, t: Tensor, args: Sequence[Any], tangents: Sequenc
 
     Otherwise a write to one of them would reach the memory of the other, and not its tangent.
     """
-    for x, given in zip(args, tangents, strict=True):
-        if given is None:
+    for x, tangent in zip(args, tangents, strict=True):
+        if tangent is None:
             continue
-        if out is x and t is not given:
+        if out is x and t is not tangent:
             raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace. If the "
                                "forward is modifying an input inplace, then the jvp function must modify the "
                                "corresponding gradient inplace.")
         shown = out._base is not None and (out._base is x or out._base is x._base)
-        if shown and t is not given and t._base is not (given if given._base is None else given._base):
+        if shown and t is not tangent and t._base is not (tangent if tangent._base is None else tangent._base):
             raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
                                "returning a view.")
 
@@ -259,10 +259,10 @@ def _on_batches(cls: Any) -> Any:
 
     The gradient of an argument without a batch dimension is summed over the examples.
     """
-    found = cls.__dict__.get("_batched_form")
-    if found is None:
-        found = cls._batched_form = _make_on_batches(cls)
-    return found
+    form = cls.__dict__.get("_batched_form")
+    if form is None:
+        form = cls._batched_form = _make_on_batches(cls)
+    return form
 
 
 def _make_on_batches(cls: Any) -> Any:
@@ -297,10 +297,10 @@ def _make_on_batches(cls: Any) -> Any:
         def backward(ctx: Any, *grads: Any) -> Any:
             with ctx.batch.enter() as level:
                 own = _own_ctx(cls, ctx, level, 0)
-                found = rule_of(cls)(own, *_lifted(level, grads, [True] * len(grads)))
-                found = tuple(map(as_result, found if isinstance(found, tuple) else (found,)))
-                found = own._node().counted(found, len(ctx.shapes))
-                reduced = [_reduced(g, shape) for g, shape in zip(found, ctx.shapes, strict=True)]
+                results = rule_of(cls)(own, *_lifted(level, grads, [True] * len(grads)))
+                results = tuple(map(as_result, results if isinstance(results, tuple) else (results,)))
+                results = own._node().counted(results, len(ctx.shapes))
+                reduced = [_reduced(g, shape) for g, shape in zip(results, ctx.shapes, strict=True)]
                 with below(level):
                     whole = [None if g is None else level.whole(g) for g in reduced]
                     return (*[g if g is None or flag else g.sum(0)
@@ -310,9 +310,9 @@ def _make_on_batches(cls: Any) -> Any:
         def jvp(ctx: Any, *given: Any) -> Any:
             *tangents, _ = given
             with ctx.batch.enter() as level:
-                found = cls.jvp(_own_ctx(cls, ctx, level, 1), *_lifted(level, tangents, ctx.batch.flags))
+                pushed = cls.jvp(_own_ctx(cls, ctx, level, 1), *_lifted(level, tangents, ctx.batch.flags))
                 with below(level):
-                    return _each(lambda t: None if t is None else level.whole(as_result(t)), found)
+                    return _each(lambda t: None if t is None else level.whole(as_result(t)), pushed)
 
     OnBatches.__name__ = OnBatches.__qualname__ = cls.__name__  # in errors
     OnBatches._node_class.__name__ = cls._node_class.__name__

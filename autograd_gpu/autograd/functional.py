@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..config import enable_grad
 from ..core.declare.op import RECORD
 from ..core.engine.grad_buffers import zeros
 from ..core.tensor import Tensor, wrap
+from ..modes import enable_grad
 from .backward import grad
 from .strict_checks import check_reached, check_requires_grad, filled
 from .vectorized import by_columns, by_rows
@@ -39,10 +39,10 @@ def vjp(
         point, several_in = _point(inputs, "vjp", create_graph)
         outputs, several_out = _outputs(func, point, "vjp", strict)
         cotangents = _vector(v, outputs, several_out, "vjp")
-    found = _gradients(outputs, point, cotangents, create_graph)
+    results = _gradients(outputs, point, cotangents, create_graph)
     if strict:
-        check_reached(found, "vjp", create_graph)
-    return _unpacked(_cut(outputs, create_graph), several_out), _unpacked(filled(found, point), several_in)
+        check_reached(results, "vjp", create_graph)
+    return _unpacked(_cut(outputs, create_graph), several_out), _unpacked(filled(results, point), several_in)
 
 
 def jvp(
@@ -64,10 +64,10 @@ def jvp(
         grad_inputs = _gradients(outputs, point, dummies, create_graph=True)
         if strict:
             check_requires_grad(grad_inputs, "grad_inputs")
-    found = _gradients(grad_inputs, dummies, tangents, create_graph)
+    results = _gradients(grad_inputs, dummies, tangents, create_graph)
     if strict:
-        check_reached(found, "jvp", create_graph)
-    return _unpacked(_cut(outputs, create_graph), several_out), _unpacked(filled(found, outputs), several_out)
+        check_reached(results, "jvp", create_graph)
+    return _unpacked(_cut(outputs, create_graph), several_out), _unpacked(filled(results, outputs), several_out)
 
 
 def jacobian(
@@ -97,10 +97,10 @@ def jacobian(
         outputs, several_out = _outputs(func, point, "jacobian", strict)
         _check_vectorize(vectorize, strict)
         if vectorize:
-            found = by_rows(outputs, point, create_graph)
+            rows = by_rows(outputs, point, create_graph)
         else:
-            found = [_rows(i, out, point, create_graph, strict) for i, out in enumerate(outputs)]
-    return _unpacked([_unpacked(row, several_in) for row in found], several_out)
+            rows = [_rows(i, out, point, create_graph, strict) for i, out in enumerate(outputs)]
+    return _unpacked([_unpacked(row, several_in) for row in rows], several_out)
 
 
 def hessian(
@@ -126,10 +126,10 @@ def hessian(
 
     def gradient(*point: Tensor) -> Tensors:
         output = _scalar(func, point, "hessian", strict)
-        found = filled(_gradients((output,), point, None, create_graph=backward_again), point)
+        grads = filled(_gradients((output,), point, None, create_graph=backward_again), point)
         if strict:
-            check_requires_grad(found, "jacobian")
-        return found
+            check_requires_grad(grads, "jacobian")
+        return grads
 
     if backward_again:
         rows = jacobian(gradient, inputs, create_graph, strict, vectorize)
@@ -157,10 +157,10 @@ def vhp(
         gradient = _gradients((output,), point, None, create_graph=True)
         if strict:
             check_requires_grad(gradient, "jacobian")
-    found = _gradients(gradient, point, cotangents, create_graph)
+    results = _gradients(gradient, point, cotangents, create_graph)
     if strict:
-        check_reached(found, "vhp", create_graph)
-    return _cut((output,), create_graph)[0], _unpacked(filled(found, point), several)
+        check_reached(results, "vhp", create_graph)
+    return _cut((output,), create_graph)[0], _unpacked(filled(results, point), several)
 
 
 def hvp(
@@ -183,18 +183,18 @@ def hvp(
             check_requires_grad(gradient, "jacobian")
         dummies = _dummies(point)
         product = _gradients(gradient, point, dummies, create_graph=True)
-    found = _gradients(product, dummies, tangents, create_graph)
+    results = _gradients(product, dummies, tangents, create_graph)
     if strict:
-        check_reached(found, "hvp", create_graph)
-    return _cut((output,), create_graph)[0], _unpacked(filled(found, point), several)
+        check_reached(results, "hvp", create_graph)
+    return _cut((output,), create_graph)[0], _unpacked(filled(results, point), several)
 
 
 def _check_tensors(values: Any, what: str, function: str) -> None:
     for i, value in enumerate(values if isinstance(values, tuple) else (values,)):
         if not isinstance(value, Tensor):
-            found = f"the value at index {i}" if isinstance(values, tuple) else f"the given {what}"
+            subject = f"the value at index {i}" if isinstance(values, tuple) else f"the given {what}"
             raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but "
-                            f"{found} has type {type(value)}.")
+                            f"{subject} has type {type(value)}.")
 
 
 def _tensors(values: Any, what: str, function: str) -> tuple[Tensors, bool]:
@@ -247,8 +247,8 @@ def _vector(v: Structure | None, like: Tensors, several: bool, function: str) ->
                            else "The given v should contain a single Tensor.")
     for i, (vector, x) in enumerate(zip(vectors, like, strict=True)):
         if vector.shape != x.shape:
-            raise RuntimeError(f"{f'Entry {i} in ' if several else ''}v has invalid size: should be {x.shape} but got "
-                               f"{vector.shape}.")
+            raise RuntimeError(f"{f'Entry {i} in ' if several else ''}v has invalid size: should be "
+                               f"torch.Size({list(x.shape)}) but got torch.Size({list(vector.shape)}).")
     return vectors
 
 
@@ -268,18 +268,18 @@ def _gradients(
     """`grad` of the outputs that require grad, with None for an input that is not reached."""
     kept = [i for i, out in enumerate(outputs) if out is not None and out.requires_grad]
     roots: list[Any] = [outputs[i] for i in kept]
-    given = None if cotangents is None else [cotangents[i] for i in kept]
-    return grad(roots, inputs, given, retain_graph, create_graph, allow_unused=True)
+    gs = None if cotangents is None else [cotangents[i] for i in kept]
+    return grad(roots, inputs, gs, retain_graph, create_graph, allow_unused=True)
 
 
 def _rows(i: int, out: Tensor, point: Tensors, create_graph: bool, strict: bool) -> Tensors:
     """The Jacobian of output i for each input: one backward per element, none for a constant output."""
     columns: list[list[Tensor | None]] = [[] for _ in point]
     for one in _basis(out) if out.requires_grad else ():
-        found = _gradients((out,), point, (one,), create_graph, retain_graph=True)
+        grads = _gradients((out,), point, (one,), create_graph, retain_graph=True)
         if strict:
-            check_reached(found, "jacobian", create_graph, i)
-        for column, g in zip(columns, found, strict=True):
+            check_reached(grads, "jacobian", create_graph, i)
+        for column, g in zip(columns, grads, strict=True):
             column.append(g)
     shapes = [out.shape + x.shape for x in point]
     return tuple([x.new_zeros(shape) if (rows := _stacked(column)) is None else rows.reshape(shape)
@@ -290,6 +290,16 @@ def _stacked(rows: Sequence[Tensor | None]) -> Tensor | None:
     """The stacked gradients of one input, zeros for a row of None; None if all rows are None."""
     like = next((g for g in rows if g is not None), None)
     return None if like is None else RECORD.stack([like.new_zeros(like.shape) if g is None else g for g in rows])
+
+
+def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> Tensors:
+    """The columns of the identity that belong to each tensor, by PyTorch's private name, which libraries use."""
+    total = sum(tensor_numels)
+    starts = [sum(tensor_numels[:i]) for i in range(len(tensors))]
+    chunks = [x.new_zeros((total, n)) for x, n in zip(tensors, tensor_numels, strict=True)]
+    for chunk, start, n in zip(chunks, starts, tensor_numels, strict=True):
+        chunk.diagonal(-start)[:n].fill_(1)
+    return tuple(chunks)
 
 
 def _basis(out: Tensor) -> Iterator[Tensor]:
@@ -304,8 +314,8 @@ def _by_forward_mode(
     func: Function, inputs: Structure, create_graph: bool, strict: bool, vectorize: bool, has_backward: bool
 ) -> Any:
     """`jacobian` with strategy="forward-mode". has_backward: func runs a backward, so the inputs require grad."""
-    for name, given in (("create_graph", create_graph), ("strict", strict)):
-        if given:
+    for name, flag in (("create_graph", create_graph), ("strict", strict)):
+        if flag:
             raise (NotImplementedError if name == "create_graph" else RuntimeError)(
                 f'autograd.functional.jacobian: `{name}=True` and `strategy="forward-mode"` are not supported together '
                 f'(yet). Please either set `{name}=False` or `strategy="reverse-mode"`.')

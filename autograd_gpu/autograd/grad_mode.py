@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..config import decorated, enable_grad, inference_mode, no_grad, set_grad_enabled
+from ..modes import decorated, enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [
     "enable_grad", "inference_mode", "is_multithreading_enabled", "no_grad", "set_grad_enabled",

@@ -109,14 +109,14 @@ def gradgradcheck(
         raise ValueError("gradgradcheck: no output of the function requires grad, so there is nothing to check")
     cotangents = _cotangents(outputs, gen_non_contig_grad_outputs) if grad_outputs is None else as_tuple(grad_outputs)
 
-    wanted = {i for i, x in enumerate((*args, *cotangents)) if isinstance(x, Tensor) and x.requires_grad}
+    active = {i for i, x in enumerate((*args, *cotangents)) if isinstance(x, Tensor) and x.requires_grad}
 
     def gradient(*given: Any) -> tuple[Tensor, ...]:
-        values = [x.requires_grad_() if i in wanted else x for i, x in enumerate(given)]  # a dual of one does not
+        values = [x.requires_grad_() if i in active else x for i, x in enumerate(given)]  # a dual of one does not
         point, gs = values[: len(args)], values[len(args) :]
-        found = grad(_differentiable(func(*point)), [point[i] for i in positions], list(gs), create_graph=True,
+        grads = grad(_differentiable(func(*point)), [point[i] for i in positions], list(gs), create_graph=True,
                      allow_unused=True)
-        return tuple([g for g in found if g is not None])
+        return tuple([g for g in grads if g is not None])
 
     demands = Demands(eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
                       False, check_fwd_over_rev, check_rev_over_rev, fast_mode, masked)
@@ -141,16 +141,16 @@ def _verdict(func: Callable[..., Any], args: tuple[Any, ...], demands: Demands, 
 
 
 def _check(func: Callable[..., Any], args: tuple[Any, ...], checked: list[int], demands: Demands) -> None:
-    found = floating(func(*args))
-    kept = [k for k, o in enumerate(found) if o.requires_grad]
+    outputs = floating(func(*args))
+    kept = [k for k, o in enumerate(outputs) if o.requires_grad]
     inputs = [args[i] for i in checked]
-    cotangents = {k: _probes(found[k].numel(), demands.fast_mode).T for k in kept}
+    cotangents = {k: _probes(outputs[k].numel(), demands.fast_mode).T for k in kept}
     analytic = {}
     if demands.check_backward_ad:
-        analytic = {k: _analytic(found[k], inputs, k, cotangents[k], demands) for k in kept}
+        analytic = {k: _analytic(outputs[k], inputs, k, cotangents[k], demands) for k in kept}
     for n, i in enumerate(checked):
         directions = _probes(args[i].numel(), demands.fast_mode)
-        numeric = differences(func, args, i, demands.eps, directions, found)
+        numeric = differences(func, args, i, demands.eps, directions, outputs)
         if not kept:
             _check_constant(numeric, demands)
         for k in analytic:
@@ -170,8 +170,8 @@ def _check(func: Callable[..., Any], args: tuple[Any, ...], checked: list[int], 
     if demands.check_backward_ad:
         if demands.check_batched_grad:
             for k in kept:
-                _check_batched(found[k], inputs, k)
-        _check_zeros([found[k] for k in kept], inputs, demands)
+                _check_batched(outputs[k], inputs, k)
+        _check_zeros([outputs[k] for k in kept], inputs, demands)
         if demands.check_undefined_grad:
             check_undefined(lambda: _differentiable(func(*args)), inputs)
 
@@ -220,8 +220,8 @@ def _check_batched(output: Tensor, inputs: list[Tensor], k: int) -> None:
         together = grad(output, inputs, RECORD.stack(rows), is_grads_batched=True, **options)
     except RuntimeError as error:
         raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{what}") from error
-    for i, (found, expected) in enumerate(zip(together, zip(*single, strict=True), strict=True)):
-        compare_batched(found, RECORD.stack(list(expected)), k, i, what)
+    for i, (got, expected) in enumerate(zip(together, zip(*single, strict=True), strict=True)):
+        compare_batched(got, RECORD.stack(list(expected)), k, i, what)
 
 
 def _check_constant(numeric: list[np.ndarray], demands: Demands) -> None:
@@ -233,8 +233,8 @@ def _check_constant(numeric: list[np.ndarray], demands: Demands) -> None:
 
 def _check_zeros(outputs: list[Tensor], inputs: list[Tensor], demands: Demands) -> None:
     """GradcheckError unless zero cotangents give zero gradients."""
-    found = grad(outputs, inputs, [o.new_zeros(o.shape) for o in outputs], allow_unused=True)
-    for g, x in zip(found, inputs, strict=True):
+    grads = grad(outputs, inputs, [o.new_zeros(o.shape) for o in outputs], allow_unused=True)
+    for g, x in zip(grads, inputs, strict=True):
         if g is None:
             continue
         if np.any(_values(g) != 0) and not (demands.masked and np.allclose(_values(g), 0)):

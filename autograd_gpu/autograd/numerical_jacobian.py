@@ -39,7 +39,7 @@ def differences(
     """
     at = args[i].data
     base = to_numpy(at.array).copy()
-    found = [np.zeros((len(directions), o.numel())) for o in outputs]
+    results = [np.zeros((len(directions), o.numel())) for o in outputs]
     for j, direction in enumerate(directions):
         step = eps * direction.reshape(base.shape)
         try:
@@ -49,9 +49,9 @@ def differences(
         where = f" on index {tuple(map(int, np.unravel_index(j, base.shape)))}" if len(directions) == base.size else ""
         for side in sides:
             _check_unchanged(outputs, side, f"{where} by {eps}")
-        for rows, below, above in zip(found, *sides, strict=True):
+        for rows, below, above in zip(results, *sides, strict=True):
             rows[j] = (above.astype(np.float64) - below.astype(np.float64)).reshape(-1) / (2 * eps)
-    return found
+    return results
 
 
 def _moved(func: Callable[..., Any], args: tuple[Any, ...], at: Tensor, values: np.ndarray) -> list[np.ndarray]:
@@ -72,15 +72,15 @@ def products(
     output: Tensor, inputs: Sequence[Tensor], cotangents: np.ndarray, check_dtypes: bool = False
 ) -> list[np.ndarray]:
     """J @ cotangents for each input, with J of shape (input elements, output elements); one backward per column."""
-    found = [np.zeros((x.numel(), cotangents.shape[1])) for x in inputs]
+    jacobians = [np.zeros((x.numel(), cotangents.shape[1])) for x in inputs]
     for j, cotangent in enumerate(cotangents.T):
         g = like(output, cotangent.reshape(output.shape))
         gradients = grad(output, inputs, g, retain_graph=True, allow_unused=True)
-        for jacobian, x, gx in zip(found, inputs, gradients, strict=True):
+        for jacobian, x, gx in zip(jacobians, inputs, gradients, strict=True):
             if gx is not None:
                 check_metadata(gx, x, check_dtypes)
                 jacobian[:, j] = to_numpy(gx.array).reshape(-1)
-    return found
+    return jacobians
 
 
 def check_metadata(gradient: Tensor, x: Tensor, dtypes: bool) -> None:

@@ -83,7 +83,7 @@ class Order:
 
     def before(self, node_seq: int, nodes: set[int]) -> dict[Packed, int]:
         """The live tensors saved by the next `ahead` of `nodes`, with the sequence number of the first user."""
-        found: dict[Packed, int] = {}
+        users: dict[Packed, int] = {}
         seen: set[int] = set()
         gone = 0
         with self.lock:
@@ -95,10 +95,10 @@ class Order:
                     seen.add(seq)
                     if len(seen) > self.ahead:
                         break
-                    found.setdefault(packed, seq)
+                    users.setdefault(packed, seq)
             if gone > _FEW:
                 self._clean()
-        return found
+        return users
 
     def advance(self, node_seq: int) -> None:
         """Called when node `node_seq` unpacks a tensor; prefetches for the next nodes if a backward is running."""

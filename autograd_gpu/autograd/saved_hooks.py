@@ -15,11 +15,11 @@ import numpy as np
 from .. import errors
 from ..backend.cuda import runtime
 from ..backend.transfer import offload
-from ..config import ANOMALY, MODES
 from ..core.graph.storage import bump_version, listen_to_writes, storage_of, version_of
 from ..core.saved import saved_tensor_hooks
 from ..core.saved.saved_tensor import copied
-from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
+from ..modes import ANOMALY, MODES
 from .prefetch import Order
 
 
@@ -94,7 +94,7 @@ class _OnHost:
         stays = self.pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
         if stays or not tensor.is_cuda:
             return VersionedTensor(tensor, info.version)
-        float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
+        float8 = tensor.dtype if isinstance(tensor, Float8Tensor) else None
         if not self.pinned:
             return _Pageable(runtime.to_host(tensor.array), runtime.device_index(tensor.device), float8)
         packed = offload.pack(tensor.array, ahead=self.order.ahead)

@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Any
 
 from ..backend import to_numpy
-from ..config import no_grad
 from ..core.graph.node import Node
 from ..core.tensor import Tensor
 from ..errors import GradcheckError
+from ..modes import no_grad
 from .backward import grad
 
 HINT = "; gradcheck(check_undefined_grad=False) does not ask for this"
@@ -51,13 +51,13 @@ def _functions(outputs: list[Tensor], inputs: Sequence[Tensor]) -> list[Node]:
 
 def _check(what: str, backward: Callable[..., Iterable[Any]], *args: Any) -> None:
     try:
-        found = backward(*args)
+        grads = backward(*args)
     except RuntimeError as error:
         raise GradcheckError(f"Expected backward function to handle undefined output grads: {what} raised "
                              f"{error}{HINT}") from error
     except Exception as error:
         error.add_note(f"gradcheck called {what} with None for a gradient{HINT}")
         raise
-    if any(g is not None and to_numpy(g.array if isinstance(g, Tensor) else g).any() for g in found):
+    if any(g is not None and to_numpy(g.array if isinstance(g, Tensor) else g).any() for g in grads):
         raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or "
                              f"zero: {what} gave others{HINT}")

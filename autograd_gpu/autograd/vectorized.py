@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import backend
-from ..config import enable_grad
 from ..core.declare.op import RECORD
 from ..core.interpret.batched import Batching, batched
 from ..core.interpret.duals import Forward, attach, tangent_of
 from ..core.interpret.interpreters import below, entered
 from ..core.tensor import Tensor, wrap
+from ..modes import enable_grad
 from .backward import grad
 
 Jacobian = list[tuple[Tensor, ...]]  # indexed by output and by input
@@ -21,11 +21,11 @@ Jacobian = list[tuple[Tensor, ...]]  # indexed by output and by input
 def by_rows(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create_graph: bool) -> Jacobian:
     """The Jacobian by reverse mode: one backward, with a cotangent for each element of the outputs."""
     kept = [out for out in outputs if out.requires_grad]
-    found: Sequence[Tensor | None] = [None] * len(inputs)
+    grads: Sequence[Tensor | None] = [None] * len(inputs)
     if sum(out.numel() for out in kept):
-        found = grad(kept, inputs, basis(kept), True, create_graph, allow_unused=True, is_grads_batched=True)
+        grads = grad(kept, inputs, basis(kept), True, create_graph, allow_unused=True, is_grads_batched=True)
     sizes = [out.numel() for out in kept]
-    parts = [None if g is None else iter(g.split(sizes, 0)) for g in found]
+    parts = [None if g is None else iter(g.split(sizes, 0)) for g in grads]
     rows = []
     for out in outputs:
         shapes = [out.shape + x.shape for x in inputs]
@@ -51,9 +51,9 @@ def by_columns(outputs_at: Callable[..., Sequence[Tensor]], inputs: Sequence[Ten
             outputs = outputs_at(*duals)
         moved = [tangent_of(out, level) for out in outputs]
         with below(examples):
-            found = [None if t is None else examples.whole(t).detach() for t in moved]
+            tangents = [None if t is None else examples.whole(t).detach() for t in moved]
     rows = []
-    for t, out in zip(found, outputs, strict=True):
+    for t, out in zip(tangents, outputs, strict=True):
         columns = [None] * len(inputs) if t is None else t.split(sizes, 0)
         rows.append(tuple([
             wrap(backend.make(out.device, "zeros", out.shape + x.shape, out.dtype)) if column is None
@@ -65,10 +65,10 @@ def by_columns(outputs_at: Callable[..., Sequence[Tensor]], inputs: Sequence[Ten
 
 def basis(like: Sequence[Tensor]) -> list[Tensor]:
     """For tensors of n elements in all, tensors with a leading dimension of size n: row k is 1 at element k of all."""
-    total, start, found = sum(x.numel() for x in like), 0, []
+    total, start, tensors = sum(x.numel() for x in like), 0, []
     for x in like:
         rows = np.zeros((total, x.numel()), x.dtype)
         rows[range(start, start + x.numel()), range(x.numel())] = 1
         start += x.numel()
-        found.append(wrap(backend.to_device(rows.reshape(total, *x.shape), x.device)))
-    return found
+        tensors.append(wrap(backend.to_device(rows.reshape(total, *x.shape), x.device)))
+    return tensors

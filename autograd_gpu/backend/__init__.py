@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from .arrays.admission import admitted, is_read_only
 from .arrays.device import CPU
+from .arrays.host import few, many, seen_any, seen_ends, seen_none, seen_outside
+from .arrays.memory_format import empty_like
 from .arrays.namespace import (
     Array,
     constant,
+    constants,
     decompositions,
     empty,
     is_array,
     is_cuda,
+    limited,
     make,
     namespace,
     namespace_on,
@@ -19,14 +23,17 @@ from .arrays.namespace import (
 )
 from .arrays.placement import device_of, resolve, to_device, to_numpy
 from .arrays.products import add_matmul, dot, matmul
-from .arrays.reductions import sum_to, total
+from .arrays.reductions import reduce, sum_of_squares, sum_to, total, truth
+from .arrays.scans import accumulate
 from .arrays.strides import broadcast_to, may_share_memory
 from .cpu import floating_point
 
 __all__ = [
-    "CPU", "Array", "add_matmul", "admitted", "broadcast_to", "constant", "decompositions", "device_of", "dot", "empty",
-    "is_array", "is_cuda", "is_read_only", "make", "matmul", "may_share_memory", "namespace", "namespace_on", "resolve",
-    "special", "sum_to", "to_device", "to_numpy", "total", "where",
+    "CPU", "Array", "accumulate", "add_matmul", "admitted", "broadcast_to", "constant", "constants", "decompositions",
+    "device_of", "dot", "empty", "empty_like", "few", "is_array", "is_cuda", "is_read_only", "limited", "make", "many",
+    "matmul", "may_share_memory", "namespace", "namespace_on", "reduce", "resolve", "seen_any", "seen_ends",
+    "seen_none", "seen_outside", "special", "sum_of_squares", "sum_to", "to_device", "to_numpy", "total", "truth",
+    "where",
 ]  # fmt: skip
 
 floating_point.hide_warnings()

@@ -18,7 +18,7 @@ class KeyedSingleton(dict[int, Value]):
 
     def __missing__(self, key: int) -> Value:
         with self.lock:
-            found = self.get(key)  # another thread may have made it
-            if found is None:
-                found = self[key] = self.make(key)
-            return found
+            value = self.get(key)  # another thread may have made it
+            if value is None:
+                value = self[key] = self.make(key)
+            return value

@@ -19,17 +19,17 @@ from .. import backend, errors
 from ..backend import is_array
 from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
-from ..config import ANOMALY, MODES, RECORDING_MASK, SAVING, TRANSFORMED
+from ..modes import ANOMALY, MODES, RECORDING_MASK, SAVING, TRANSFORMED
 from .codegen import call, keywords
 from .declare.op import ALWAYS, ANY, BY_VALUE, EACH, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
 from .declare.public import add_names
 from .graph.storage import shares_memory, storage_of
 from .interpret.batched import Batched
-from .interpret.cores import kinds_of, run_core, shown
-from .interpret.interpreters import ended, innermost, lower
-from .interpret.lifted import Lifted
-from .interpret.recorded import Recorded
-from .tensor import Parameter, StorageTensor, Tensor, wrap, wrap_codes, wrap_given
+from .interpret.implementation import kinds_of, run_core, shown
+from .interpret.interpreters import innermost, lower
+from .interpret.level_tensor import LevelTensor
+from .interpret.recorded import Recorded, outlived
+from .tensor import Float8Tensor, Parameter, Tensor, wrap, wrap_codes, wrap_given
 
 
 def defop(block: type) -> Any:
@@ -57,8 +57,8 @@ def _keeping_saved(name: str, inputs: Sequence[Any], attributes: dict[str, Any])
 def _raw_keeping_saved(name: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Does the same on arrays."""
     op = REGISTRY[name]
-    found: tuple[Any, dict[str, Any]] = op.forward(backend.namespace(*inputs), *inputs, **op.filled(attributes))
-    return found
+    result: tuple[Any, dict[str, Any]] = op.compute(backend.namespace(*inputs), *inputs, **op.filled(attributes))
+    return result
 
 
 RECORD.keeping_saved, RAW.keeping_saved = _keeping_saved, _raw_keeping_saved  # F.keeping_saved, for batch rules
@@ -66,7 +66,7 @@ RECORD.keeping_saved, RAW.keeping_saved = _keeping_saved, _raw_keeping_saved  # 
 
 def _documented(op: OpDef) -> str | None:
     """The block's docstring, extended by the parameter names of the inputs."""
-    named = [f"{name} is `{called}`" for name, called in op.called.items() if name != called]
+    named = [f"{name} is `{called}`" for name, called in op.parameter_names.items() if name != called]
     return keywords.noted(op.doc, op.attributes, *named)
 
 
@@ -104,7 +104,7 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
     prepared = prepared if op.types == EACH else _same_device(op, prepared)
-    if any(isinstance(a, StorageTensor) for a in prepared):
+    if any(isinstance(a, Float8Tensor) for a in prepared):
         return _on_codes(op, prepared, attributes)
     if op.types not in (ANY, EACH):
         if _half_beside_number(op, prepared):
@@ -138,10 +138,10 @@ def _is_prepared(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) 
             continue
         else:
             return False
-        found = value._array.dtype
+        actual = value._array.dtype
         if dtype is None:
-            dtype, home = found, device
-        elif (found is not dtype and not any_dtype) or (device is not home and device != home):
+            dtype, home = actual, device
+        elif (actual is not dtype and not any_dtype) or (device is not home and device != home):
             return False
     for value in attributes:
         if isinstance(value, Tensor):
@@ -174,9 +174,7 @@ def _add_variants(op: OpDef, kinds: tuple[str, ...]) -> None:
 
 def _argument(op: OpDef, name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
-        if isinstance(value, Lifted) and value._level not in MODES.stack:
-            ended(value._level)
-        return value
+        return outlived(value) if isinstance(value, LevelTensor) and value._level not in MODES.stack else value
     if value is None and name in op.optional:
         return None
     if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
@@ -187,8 +185,8 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
         try:
             return wrap_given(value if backend.is_array(value) else np.asarray(value))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{op.name}(): argument '{op.called[name]}': {error}") from None
-    raise TypeError(f"{op.name}(): argument '{op.called[name]}' must be Tensor, not {type(value).__name__}; "
+            raise type(error)(f"{op.name}(): argument '{op.parameter_names[name]}': {error}") from None
+    raise TypeError(f"{op.name}(): argument '{op.parameter_names[name]}' must be Tensor, not {type(value).__name__}; "
                     "use ag.as_tensor(...) to make one")
 
 
@@ -227,11 +225,11 @@ def _promote(op: OpDef, args: list[Any]) -> list[Any]:
         return [a if isinstance(a, Tensor) else wrap(backend.to_device(np.asarray(a, target), home)) for a in args]
     if op.types == SAME:
         if len({t.dtype for t in tensors}) > 1:
-            found = " and ".join(dict.fromkeys(str(t.dtype) for t in tensors))
-            raise RuntimeError(f"{op.name}: expected all tensors to have the same dtype, but found {found}; "
+            listed = " and ".join(dict.fromkeys(str(t.dtype) for t in tensors))
+            raise RuntimeError(f"{op.name}: expected all tensors to have the same dtype, but found {listed}; "
                                "convert one with .to(dtype)")
         return args
-    ranked = [t for t in tensors if t.ndim or op.expanded]
+    ranked = [t for t in tensors if t.ndim or op.promotes_zero_dim]
     target = dtypes.result_type([t.dtype for t in ranked], [t.dtype for t in tensors if not t.ndim], plain)
     if op.types == FLOAT and target not in FLOATS and target not in dtypes.STORAGE:
         target = dtypes.get_default_dtype()
@@ -246,7 +244,7 @@ def _half_beside_number(op: OpDef, args: list[Any]) -> bool:
 
     An op that only selects elements may round the number.
     """
-    if op.chooses:
+    if op.selects_only:
         return False
     named = zip(_names(op, tuple(args)), args, strict=False)
     tensors = [a for name, a in named if isinstance(a, Tensor) and name in op.promoted]
@@ -266,7 +264,7 @@ def _fit_number(op: OpDef, value: Any, target: np.dtype, tensors: list[Tensor]) 
     """Converts a number to a 0-d constant of dtype `target` if NumPy would promote it differently from PyTorch."""
     if isinstance(value, Tensor) or value is None or target in dtypes.NATIVE_FLOATS:
         return value
-    if op.chooses and target in dtypes.HALF:
+    if op.selects_only and target in dtypes.HALF:
         return target.type(value)  # a NumPy scalar needs no launch
     if target in dtypes.INTEGERS and type(value) is int and not isinstance(value, bool):
         if not -(1 << 63) <= value < 1 << 64:
@@ -282,12 +280,12 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
     """Runs an op that only moves elements on the codes of float8 tensors; TypeError for any other op."""
     dtypes_found = {a.dtype for a in args if isinstance(a, Tensor)}
     if not op.storage_ok or len(dtypes_found) > 1:
-        kind = next(a.dtype for a in args if isinstance(a, StorageTensor))
+        kind = next(a.dtype for a in args if isinstance(a, Float8Tensor))
         raise TypeError(f"{op.name}: {kind} is a storage dtype and has no arithmetic; "
                         "convert with .to(ag.float32) first")
     codes = [a._array if isinstance(a, Tensor) else a for a in args]
     named = dict(zip(op.attributes, attributes, strict=True))
-    out = op.forward(backend.namespace(*codes), *codes, **named)
+    out = op.compute(backend.namespace(*codes), *codes, **named)
     dtype = dtypes_found.pop()
     outs = [wrap_codes(o, dtype) for o in ([out] if op.single else out)]
     for t in outs:

@@ -4,7 +4,7 @@ A family of ops needs `defop`, the values of the specs in its block, and `public
 other names are for in-place operations, indexing and conversions, which handle tensors, storage and history directly.
 """
 
-from .codegen.keywords import as_number, as_numbers, other_words
+from .codegen.keywords import as_number, as_numbers, numbers_last, other_words
 from .codegen.node_class import OpNode
 from .codegen.source import Source, deferred, materialize
 from .declare.batch_rules import (
@@ -57,24 +57,25 @@ from .graph.storage import (
     version_of,
 )
 from .history.rebase import check_inplace, overwrite, rebase_history, refresh_if_stale, set_data, set_gradient_edge
-from .interpret.batched import drawn, every_value, is_batched, refuse_batched
-from .interpret.interpreters import ended, in_transform
-from .interpret.lifted import Lifted
-from .interpret.recorded import holds_recorded
+from .interpret.batched import every_value, is_batched, refuse_batched
+from .interpret.interpreters import in_transform
+from .interpret.level_tensor import LevelTensor
+from .interpret.new_tensors import drawn, lifted_like, made_inside
+from .interpret.recorded import holds_recorded, outlived
 from .interpret.writes import (
     adopt_view,
     concerns_level,
-    lifted_like,
     push_written,
     refuse_inner,
-    refuse_taped,
     set_apart,
+    to_detach,
+    value_for,
     write_lifted,
 )
 from .saved.saved_tensor import SavedIntoView, SavedOutput, plain
 from .saved.saved_tensor_hooks import EnoughSaved, give, withholding
 from .size import Size
-from .tensor import Parameter, StorageTensor, Tensor, alias, as_subclass, wrap, wrap_codes, wrap_given
+from .tensor import Float8Tensor, Parameter, Tensor, alias, as_subclass, wrap, wrap_codes, wrap_given
 
 __all__ = [
     "ALWAYS",
@@ -101,9 +102,10 @@ __all__ = [
     "BatchWord",
     "Call",
     "EnoughSaved",
+    "Float8Tensor",
     "FollowingStorage",
     "JvpWord",
-    "Lifted",
+    "LevelTensor",
     "OpDef",
     "OpNode",
     "Parameter",
@@ -112,7 +114,6 @@ __all__ = [
     "Size",
     "Source",
     "Storage",
-    "StorageTensor",
     "Tensor",
     "added",
     "adopt_view",
@@ -130,7 +131,6 @@ __all__ = [
     "deferred",
     "defop",
     "drawn",
-    "ended",
     "every_value",
     "example",
     "expanded",
@@ -140,14 +140,17 @@ __all__ = [
     "in_transform",
     "is_batched",
     "lifted_like",
+    "made_inside",
     "matched",
     "materialize",
     "method",
     "moved",
     "notify_write_listeners",
+    "numbers_last",
     "one_by_one",
     "operator",
     "other_words",
+    "outlived",
     "overwrite",
     "plain",
     "public",
@@ -158,13 +161,14 @@ __all__ = [
     "refresh_if_stale",
     "refuse_batched",
     "refuse_inner",
-    "refuse_taped",
     "run_batched",
     "set_apart",
     "set_data",
     "set_gradient_edge",
     "shares_memory",
     "storage_of",
+    "to_detach",
+    "value_for",
     "version_of",
     "withholding",
     "wrap",

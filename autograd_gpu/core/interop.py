@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import backend, errors
 from ..backend.arrays.dtypes import STORAGE, bfloat16
-from ..config import GRAD_OFF, MODES
+from ..modes import GRAD_OFF, MODES
 from .graph.tensor_base import TensorBase
 from .history.rebase import node_of
 
@@ -31,9 +31,10 @@ class Exchange(TensorBase):
         """
         if not force and not MODES.bits & GRAD_OFF and node_of(self) is not None:
             raise errors.needs_detach()
+        array = self.array  # under vmap nobody can read it, wherever it is
         if not force and self.is_cuda:
             raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
-        return backend.to_numpy(self.array)
+        return backend.to_numpy(array)
 
     def item(self) -> Any:
         """Returns the value of a one-element tensor as a Python number (synchronises a CUDA device)."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays import dtypes
+from ..modes import MODES
 from .graph.leaf import AccumulateGrad
 from .graph.tensor_base import TensorBase
 from .history.rebase import node_of
@@ -44,8 +45,8 @@ def set_printoptions(
         if profile not in PROFILES:
             raise ValueError(f"set_printoptions: profile is one of {', '.join(PROFILES)}; got {profile!r}")
         _options.update(PROFILES[profile])
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    _options.update({name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _options.update({name: value for name, value in options.items() if value is not None}, sci_mode=sci_mode)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -74,6 +75,8 @@ def tensor_repr(tensor: TensorBase) -> str:
             notes.append("grad_fn=<Invalid>")
     elif (node := node_of(tensor)) is not None:
         notes.append("requires_grad=True" if type(node) is AccumulateGrad else f"grad_fn=<{node.name()}>")
+    tangents = getattr(tensor, "_tangents", {})
+    notes += [f"tangent={t!r}" for level in MODES.stack[-1:] if isinstance(t := tangents.get(level), TensorBase)]
     joint = ", ".join([text, *notes])
     name = "tensor" if type(tensor).__name__ != "Parameter" else "Parameter containing:\ntensor"
     return f"{name}({joint})"
@@ -90,8 +93,11 @@ def _text(tensor: TensorBase) -> str:
     for d in cut:  # inserts one element, which NumPy elides
         values = np.insert(values, ends, values.take(0, d), d)
     digits, sci_mode = _options["precision"], _options["sci_mode"]
-    chosen = {True: lambda value: f"{value:.{digits}e}", False: lambda value: f"{value:.{digits}f}"}.get(sci_mode)
-    formatter: Any = None if chosen is None else {"float_kind": chosen}
+    formatter: Any = None
+    if sci_mode is not None or not moderate:
+        style = f".{digits}f" if sci_mode is False else f".{digits}e"
+        width = max([len(f"{value:{style}}") for value in values.flat], default=0)
+        formatter = {"float_kind": lambda value: f"{value:{width}{style}}"}
     return np.array2string(
         values, separator=", ", prefix="tensor(", precision=digits, threshold=0 if cut else sys.maxsize,
         edgeitems=_options["edgeitems"], max_line_width=_options["linewidth"], suppress_small=moderate,

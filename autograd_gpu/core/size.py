@@ -28,8 +28,8 @@ class Size(tuple[int, ...]):
         return math.prod(self)
 
     def __getitem__(self, at: Any) -> Any:
-        found = _get(self, at)
-        return found if type(found) is int else _new(Size, found)
+        part = _get(self, at)
+        return part if type(part) is int else _new(Size, part)
 
     def __add__(self, other: Any) -> Any:
         return Size(_add(self, other)) if isinstance(other, tuple) else NotImplemented

@@ -16,7 +16,11 @@ from .. import backend, errors
 
 from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
 
-from ..config import INFERENCE, MODES, is_inference_mode_enabled
+from ..backend.arrays.strides import deep_copied
+
+from ..backend.cpu.pool import owns
+
+from ..modes import INFERENCE, MODES, is_inference_mode_enabled
 
 from .graph import hooks
 
@@ -198,7 +202,7 @@ class Tensor(Exchange):
     def add(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def add_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
+    def add_(self, other: Any, tensor: Any=None, *, alpha: builtins.float=1) -> Tensor:
         ...
 
     def addbmm(self, batch1: TensorLike, batch2: TensorLike, beta: Any=1, alpha: Any=1) -> Tensor:
@@ -1017,6 +1021,12 @@ class Tensor(Exchange):
     def lt_(self, other: Any, *, out: Any=None) -> Any:
         ...
 
+    def lu(self, pivot: builtins.bool=True, get_infos: builtins.bool=False) -> Any:
+        ...
+
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+        ...
+
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
         ...
 
@@ -1149,22 +1159,22 @@ class Tensor(Exchange):
     def new(self, *sizes: Any, size: Any=None, device: Any=None) -> Tensor:
         ...
 
-    def new_empty(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new_empty(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False, layout: Any=None, pin_memory: builtins.bool=False) -> Tensor:
         ...
 
     def new_empty_strided(self, size: Any, stride: Any, *, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False, layout: Any=None, pin_memory: builtins.bool=False) -> Tensor:
         ...
 
-    def new_ones(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new_ones(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False, layout: Any=None, pin_memory: builtins.bool=False) -> Tensor:
         ...
 
     def new_tensor(self, data: Any, *, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
         ...
 
-    def new_zeros(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False) -> Tensor:
+    def new_zeros(self, *sizes: Any, size: Any=None, dtype: Any=None, device: Any=None, requires_grad: builtins.bool=False, layout: Any=None, pin_memory: builtins.bool=False) -> Tensor:
         ...
 
     def nextafter(self, other: TensorLike) -> Tensor:
@@ -1279,6 +1289,12 @@ class Tensor(Exchange):
         ...
 
     def reshape_as(self, other: Tensor) -> Tensor:
+        ...
+
+    def resize_(self, *sizes: Any, memory_format: Any=None) -> Tensor:
+        ...
+
+    def resize_as_(self, the_template: Tensor, *, memory_format: Any=None) -> Tensor:
         ...
 
     def roll(self, shifts: Any, dims: Any=None) -> Tensor:
@@ -1416,13 +1432,13 @@ class Tensor(Exchange):
     def sub(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def sub_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
+    def sub_(self, other: Any, tensor: Any=None, *, alpha: builtins.float=1) -> Tensor:
         ...
 
     def subtract(self, other: TensorLike, alpha: Any=1) -> Tensor:
         ...
 
-    def subtract_(self, other: Any, *, alpha: builtins.float=1) -> Tensor:
+    def subtract_(self, other: Any, tensor: Any=None, *, alpha: builtins.float=1) -> Tensor:
         ...
 
     def sum(self, dim: Any=None, keepdim: Any=False, dtype: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
@@ -1482,6 +1498,9 @@ class Tensor(Exchange):
     def to(self, *args: Any, dtype: Any=None, device: Any=None, copy: builtins.bool=False, non_blocking: builtins.bool=False, memory_format: Any=None) -> Tensor:
         ...
 
+    def to_dense(self, dtype: Any=None, *, masked_grad: builtins.bool | None=None) -> Tensor:
+        ...
+
     def topk(self, k: Any, dim: Any=-1, largest: Any=True, sorted: Any=True, axis: Any=...) -> tuple[Tensor, ...]:
         ...
 
@@ -1492,6 +1511,9 @@ class Tensor(Exchange):
         ...
 
     def transpose_(self, dim0: Any, dim1: Any) -> Any:
+        ...
+
+    def triangular_solve(self, A: Tensor, upper: builtins.bool=True, transpose: builtins.bool=False, unitriangular: builtins.bool=False) -> Any:
         ...
 
     def tril(self, diagonal: Any=0) -> Tensor:
@@ -1733,6 +1755,30 @@ class Tensor(Exchange):
         ...
 
     @property
+    def is_meta(self) -> builtins.bool:
+        ...
+
+    @property
+    def is_mkldnn(self) -> builtins.bool:
+        ...
+
+    @property
+    def is_mps(self) -> builtins.bool:
+        ...
+
+    @property
+    def is_sparse_csr(self) -> builtins.bool:
+        ...
+
+    @property
+    def is_xpu(self) -> builtins.bool:
+        ...
+
+    @property
+    def layout(self) -> Any:
+        ...
+
+    @property
     def is_cpu(self) -> builtins.bool:
         ...
 
@@ -1761,7 +1807,10 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool=True) -> None:
         ...
 
-class StorageTensor(Tensor):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        ...
+
+class Float8Tensor(Tensor):
     _codes_dtype: np.dtype
 
     @property
@@ -1780,7 +1829,7 @@ class StorageTensor(Tensor):
 def wrap(array: Any, node: Node | None=None) -> Tensor:
     ...
 
-def wrap_codes(codes: Any, dtype: np.dtype) -> StorageTensor:
+def wrap_codes(codes: Any, dtype: np.dtype) -> Float8Tensor:
     ...
 
 def wrap_given(array: Any) -> Tensor:

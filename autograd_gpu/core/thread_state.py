@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ..config import ANOMALY, GRAD_OFF, MODES, RECORDING_MASK, SAVING, current_modes, restore_modes
+from ..modes import ANOMALY, GRAD_OFF, MODES, RECORDING_MASK, SAVING, current_modes, restore_modes
 from .graph.hooks import Hooks
 from .graph.node import Node
 
@@ -28,7 +28,7 @@ class ThreadState:
         self.depth = 0  # nesting depth of user code inside backward
         self.task: RunningTask | None = None  # the innermost running task
         self.start_hooks = Hooks()  # the hooks of on_node_start
-        self.anomaly = False  # equal to the bit config.ANOMALY of MODES.bits
+        self.anomaly = False  # equal to the bit modes.ANOMALY of MODES.bits
         self.check_nan = True
 
     def for_helper_thread(self) -> ThreadState:

@@ -8,9 +8,9 @@ the like do nothing, and other functions raise an error that says what is missin
 
 from typing import TYPE_CHECKING, Any
 
-from ..absent import getattr_of
 from ..backend.cuda.runtime import is_available
 from ..backend.cuda.streams import Event, ExternalStream, Stream, current_stream, default_stream, set_stream, stream
+from ..missing_names import getattr_of
 from ..ops.creation.tensor_types import CUDA_TYPES
 from .devices import (
     DeviceProperties,

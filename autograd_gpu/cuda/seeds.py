@@ -48,7 +48,7 @@ def seed_all() -> None:
 
 
 def get_rng_state(device: Any = "cuda") -> Any:
-    """The state of the default generator of `device`, as an array for `set_rng_state`.
+    """The state of the default generator of `device`, as a uint8 tensor on the CPU for `set_rng_state`.
 
     >>> if ag.cuda.is_available():
     ...     state, first = ag.cuda.get_rng_state(), ag.rand(2, device="cuda")

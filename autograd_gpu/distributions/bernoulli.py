@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from ..nn import functional as F
 from . import constraints
-from .exp_family import ExponentialFamily
-from .probs_or_logits import ProbsOrLogits
+from .bases import ExponentialFamily, ProbsOrLogits
 from .utils import broadcast_all
 
 
@@ -37,9 +36,6 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     ) -> None:  # fmt: skip
         self._set_one(probs, logits, validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Bernoulli, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return self.probs
@@ -57,9 +53,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
         with no_grad():
             return ops.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 

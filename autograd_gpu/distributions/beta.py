@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
 from . import constraints
+from .bases import ExponentialFamily
 from .dirichlet import Dirichlet
-from .exp_family import ExponentialFamily
-from .utils import as_size, broadcast_all
+from .utils import broadcast_all, log_beta
 
 
 class Beta(ExponentialFamily):
@@ -25,6 +25,7 @@ class Beta(ExponentialFamily):
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
+    _ag_expands = ("_dirichlet",)
 
     def __init__(
         self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
@@ -32,13 +33,6 @@ class Beta(ExponentialFamily):
         both = broadcast_all(concentration1, concentration0)
         self._dirichlet = Dirichlet(ops.stack(both, -1), validate_args=validate_args)
         super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(Beta, _instance), as_size(batch_shape)
-        new._dirichlet = self._dirichlet.expand(batch_shape)
-        super(Beta, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def concentration1(self) -> Tensor:
@@ -64,11 +58,9 @@ class Beta(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         a, b = self.concentration1, self.concentration0
-        return ops.xlogy(a - 1, value) + ops.xlogy(b - 1, 1 - value) + ops.lgamma(a + b) - ops.lgamma(a) - ops.lgamma(b)
+        return ops.xlogy(a - 1, value) + ops.xlogy(b - 1, 1 - value) - log_beta(a, b)
 
     def entropy(self) -> Tensor:
         return self._dirichlet.entropy()
@@ -79,4 +71,4 @@ class Beta(ExponentialFamily):
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         x, y = natural_params
-        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
+        return log_beta(x, y)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits
+from .bases import ProbsOrLogits
+from .utils import in_float64
 
 
 class Binomial(ProbsOrLogits):
@@ -35,9 +36,6 @@ class Binomial(ProbsOrLogits):
     ) -> None:  # fmt: skip
         self._set_with_count(total_count, probs, logits, validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Binomial, batch_shape, _instance)
-
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
         return constraints.integer_interval(0, self.total_count)
@@ -59,12 +57,9 @@ class Binomial(ProbsOrLogits):
         with no_grad():
             return ops.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         n = self.total_count
-        choices = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
-        return choices + value * self.logits + n * F.logsigmoid(-self.logits)
+        return in_float64(_log_choices, n, value) + value * self.logits + n * F.logsigmoid(-self.logits)
 
     def entropy(self) -> Tensor:
         self._common_count("entropy")
@@ -83,3 +78,7 @@ class Binomial(ProbsOrLogits):
         if not self.total_count.min() == count:
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
         return count
+
+
+def _log_choices(n: Tensor, k: Tensor) -> Tensor:
+    return ops.lgamma(n + 1) - ops.lgamma(k + 1) - ops.lgamma(n - k + 1)

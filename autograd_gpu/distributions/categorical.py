@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from .. import ops
 from ..backend.arrays.dtype_limits import finfo
 from ..backend.arrays.dtypes import int64
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from . import constraints
-from .probs_or_logits import ProbsOrLogits, check_one_given
+from .bases import ProbsOrLogits, check_one_given
 
 
 class Categorical(ProbsOrLogits):
@@ -29,6 +29,7 @@ class Categorical(ProbsOrLogits):
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     _is_binary = False
+    _ag_keeps = ("_num_events",)
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
@@ -40,11 +41,6 @@ class Categorical(ProbsOrLogits):
             self.logits = _vectors("logits", logits) - logits.logsumexp(-1, keepdim=True)
         self._num_events = self.param_shape[-1]
         super().__init__(self.param_shape[:-1], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._expanded(Categorical, batch_shape, _instance)
-        new._num_events = self._num_events
-        return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
@@ -72,9 +68,7 @@ class Categorical(ProbsOrLogits):
             rows = self.probs.reshape(-1, self._num_events)
             return ops.multinomial(rows, math.prod(sample_shape), True).mT.reshape(shape)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         value, logits = ops.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, value[..., :1]).squeeze(-1)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from .location_scale import LocationScale
+from .bases import LocationScale
 
 
 class Cauchy(LocationScale):
@@ -21,9 +20,6 @@ class Cauchy(LocationScale):
     tensor([0.25, 0.5 , 0.75])
     """
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Cauchy, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return ops.full_like(self.loc, math.nan)
@@ -35,18 +31,16 @@ class Cauchy(LocationScale):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         return -math.log(math.pi) - self.scale.log() - ((value - self.loc) / self.scale).square().log1p()
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return ops.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:
-        return ops.tan(math.pi * (value - 0.5)) * self.scale + self.loc
+        lower = value < 0.5
+        cotangent = ops.tan(math.pi * ops.where(lower, value, 1 - value)).reciprocal()
+        return self.loc + self.scale * ops.where(lower, -cotangent, cotangent)
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()

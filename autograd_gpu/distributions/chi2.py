@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..core.tensor import Tensor
 from . import constraints
@@ -19,12 +18,10 @@ class Chi2(Gamma):
     """
 
     arg_constraints: ClassVar = {"df": constraints.positive}
+    _ag_expands = ("concentration", "rate")
 
     def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(Chi2, _instance))
 
     @property
     def df(self) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .exp_family import ExponentialFamily
+from .bases import ExponentialFamily
+from .utils import in_float64
 
 
 class Dirichlet(ExponentialFamily):
@@ -34,9 +35,6 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Dirichlet, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return self.concentration / self.concentration.sum(-1, keepdim=True)
@@ -57,17 +55,12 @@ class Dirichlet(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return ops._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         a = self.concentration
-        return ops.xlogy(a - 1, value).sum(-1) + ops.lgamma(a.sum(-1)) - ops.lgamma(a).sum(-1)
+        return ops.xlogy(a - 1, value).sum(-1) - self._log_normalizer(a)
 
     def entropy(self) -> Tensor:
-        a = self.concentration
-        total = a.sum(-1)
-        volume = ops.lgamma(a).sum(-1) - ops.lgamma(total)
-        return volume - (a.shape[-1] - total) * ops.digamma(total) - ((a - 1) * ops.digamma(a)).sum(-1)
+        return in_float64(_entropy, self.concentration)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -75,4 +68,15 @@ class Dirichlet(ExponentialFamily):
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         (x,) = natural_params
-        return ops.lgamma(x).sum(-1) - ops.lgamma(x.sum(-1))
+        return in_float64(log_beta_of_vectors, x)
+
+
+def log_beta_of_vectors(a: Tensor) -> Tensor:
+    """The logarithm of the beta function of the numbers along the last dimension."""
+    return ops.lgamma(a).sum(-1) - ops.lgamma(a.sum(-1))
+
+
+def _entropy(a: Tensor) -> Tensor:
+    total = a.sum(-1)
+    means = (a.shape[-1] - total) * ops.digamma(total) + ((a - 1) * ops.digamma(a)).sum(-1)
+    return log_beta_of_vectors(a) - means

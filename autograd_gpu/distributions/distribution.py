@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from .. import ops
-from ..config import no_grad
 from ..core.size import Size
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from .constraint import is_dependent
 from .utils import as_size, holds_everywhere, lazy_property
 
@@ -34,6 +34,8 @@ class Distribution:
     has_rsample: bool = False
     has_enumerate_support: bool = False
     _validate_args: bool = __debug__
+    _ag_expands: ClassVar[tuple[str, ...]] = ()  # what `expand` expands besides the parameters in arg_constraints
+    _ag_keeps: ClassVar[tuple[str, ...]] = ()  # what it leaves as it is
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -69,8 +71,29 @@ class Distribution:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """This distribution with a larger batch_shape; its parameters are expanded, and share memory."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement expand")
+        """This distribution with a larger batch_shape; its parameters are expanded, and share memory.
+
+        A subclass with its own __init__ defines its own `expand`, which may pass the instance that it fills to this
+        one. NotImplementedError if it does not, or where the class is none of this package.
+        """
+        new, batch_shape = self._get_checked_instance(self._ag_class(), _instance), as_size(batch_shape)
+        for name in (*self.arg_constraints, *self._ag_expands):
+            if name in self.__dict__ and name not in new.__dict__:
+                value = self.__dict__[name]
+                shape = value.batch_shape if isinstance(value, Distribution) else value.shape
+                setattr(new, name, value.expand(batch_shape + shape[len(self._batch_shape) :]))
+        for name in self._ag_keeps:
+            setattr(new, name, getattr(self, name))
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _ag_class(self) -> type:
+        """The class of this package that the distribution is of; NotImplementedError if only bases are."""
+        cls: type = next(cls for cls in type(self).__mro__ if cls.__module__.startswith(f"{__package__}."))
+        if cls.__init__ is Distribution.__init__:  # type: ignore[misc]
+            raise NotImplementedError(f"{type(self).__name__} does not implement expand")
+        return cls
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
         """A bare instance for the `expand` of cls to fill; NotImplementedError if a subclass sets other attributes."""
@@ -80,21 +103,6 @@ class Distribution:
                 "define a custom .expand() method."
             )
         return type(self).__new__(type(self)) if _instance is None else _instance
-
-    def _expanded(self, cls: type, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """What `expand` of cls returns where the parameters in arg_constraints are all there is to expand."""
-        new, batch_shape = self._get_checked_instance(cls, _instance), as_size(batch_shape)
-        constraints = cls.arg_constraints  # type: ignore[attr-defined]
-        if isinstance(constraints, property):  # they depend on each other
-            constraints = self.arg_constraints
-        for name, constraint in constraints.items():
-            if name in self.__dict__:
-                value = self.__dict__[name]
-                event = value.shape[value.ndim - constraint.event_dim :]
-                setattr(new, name, value.expand(batch_shape + event))
-        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def arg_constraints(self) -> Any:
@@ -130,11 +138,20 @@ class Distribution:
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability (density) of each event in value."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement log_prob")
+        return self._ag_checked("log_prob", value)
 
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of numbers up to value."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement cdf")
+        return self._ag_checked("cdf", value)
+
+    def _ag_checked(self, name: str, value: Tensor) -> Tensor:
+        """What the method _ag_<name> of the class computes from a valid value."""
+        formula: Callable[[Tensor], Tensor] | None = getattr(self, f"_ag_{name}", None)
+        if formula is None:
+            raise NotImplementedError(f"{type(self).__name__} does not implement {name}")
+        if self._validate_args:
+            self._validate_sample(value)
+        return formula(value)
 
     def icdf(self, value: Tensor) -> Tensor:
         """The inverse of `cdf`: the quantile of each probability in value."""

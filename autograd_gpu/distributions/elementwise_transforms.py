@@ -13,7 +13,7 @@ from ..nn import functional as F
 from . import constraints
 from .constraint import Constraint
 from .transform import Shape, Transform
-from .utils import broadcast_all, sum_rightmost
+from .utils import _sum_rightmost, broadcast_all
 
 
 class _Fixed(Transform):
@@ -204,10 +204,10 @@ class AffineTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if isinstance(self.scale, Tensor):
             shape = ops.broadcast_shapes(x.shape, self.scale.shape)
-            each = self.scale.abs().log().expand(shape)
+            log_scale = self.scale.abs().log().expand(shape)
         else:
-            each = ops.full_like(x, math.log(abs(self.scale)))
-        return sum_rightmost(each, self._event_dim)
+            log_scale = ops.full_like(x, math.log(abs(self.scale)))
+        return _sum_rightmost(log_scale, self._event_dim)
 
     def forward_shape(self, shape: Shape) -> Size:
         return _broadcast(shape, self.loc, self.scale)

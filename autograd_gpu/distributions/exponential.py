@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
 from . import constraints
-from .exp_family import ExponentialFamily
+from .bases import ExponentialFamily
 from .utils import broadcast_all
 
 
@@ -29,9 +29,6 @@ class Exponential(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Exponential, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return self.rate.reciprocal()
@@ -51,14 +48,10 @@ class Exponential(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return -ops.expm1(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Tensor:

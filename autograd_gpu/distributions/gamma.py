@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops, special
 from ..backend.arrays.dtype_limits import finfo
 from ..core.tensor import Tensor
 from . import constraints
-from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .bases import ExponentialFamily
+from .utils import broadcast_all, in_float64
 
 
 class Gamma(ExponentialFamily):
@@ -32,13 +32,6 @@ class Gamma(ExponentialFamily):
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Gamma, _instance)
-        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
-        super(Gamma, new).__init__(new.concentration.shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
     @property
     def mean(self) -> Tensor:
         return self.concentration / self.rate
@@ -56,20 +49,16 @@ class Gamma(ExponentialFamily):
         value = ops._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         return value.clamp(min=finfo(value.dtype).tiny)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         a, rate = self.concentration, self.rate
         return ops.xlogy(a, rate) + ops.xlogy(a - 1, value) - rate * value - ops.lgamma(a)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return special.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
-        a = self.concentration
-        return a - self.rate.log() + ops.lgamma(a) + (1 - a) * ops.digamma(a)
+        of_shape = in_float64(lambda a: a + ops.lgamma(a) + (1 - a) * ops.digamma(a), self.concentration)
+        return of_shape - self.rate.log()
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops, random
 from ..backend.arrays.dtype_limits import finfo
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits
+from .bases import ProbsOrLogits
 from .utils import broadcast_all, holds_everywhere
 
 
@@ -37,9 +37,6 @@ class Geometric(ProbsOrLogits):
             raise ValueError(f"Expected parameter probs (Tensor of shape {tuple(self.probs.shape)}) of distribution "
                              f"{self!r} to be positive but found invalid values:\n{self.probs[~(self.probs > 0)]}")
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Geometric, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return 1 / self.probs - 1
@@ -58,9 +55,7 @@ class Geometric(ProbsOrLogits):
             uniform = random.rand(shape, dtype=probs.dtype, device=probs.device).clamp(min=finfo(probs.dtype).tiny)
             return (uniform.log() / (-probs).log1p()).floor()
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         value, probs = broadcast_all(value, self.probs)
         failing = ops.where((probs == 1) & (value == 0), 0.0, probs)  # 0 * log(0) is 0
         return value * (-failing).log1p() + self.probs.log()

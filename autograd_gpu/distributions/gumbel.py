@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..backend.arrays.dtype_limits import finfo
@@ -39,11 +38,6 @@ class Gumbel(TransformedDistribution):
         base: Distribution = Uniform(zero, one, validate_args=validate_args)
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Gumbel, _instance)
-        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
-        return super().expand(batch_shape, new)
-
     @property
     def mean(self) -> Tensor:
         return self.loc + self.scale * euler_constant
@@ -60,11 +54,17 @@ class Gumbel(TransformedDistribution):
     def variance(self) -> Tensor:
         return self.stddev.square()
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
+
+    cdf = Distribution.cdf
+
+    def _ag_cdf(self, value: Tensor) -> Tensor:
+        return (-((self.loc - value) / self.scale).exp()).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Tensor:
         return self.scale.log() + (1 + euler_constant)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
+from .bases import Half
 from .cauchy import Cauchy
-from .half import Half
 
 
 class HalfCauchy(Half):
@@ -22,9 +20,6 @@ class HalfCauchy(Half):
 
     _of = Cauchy
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(HalfCauchy, _instance))
-
     @property
     def mean(self) -> Tensor:
         return ops.full_like(self.scale, math.inf)
@@ -33,7 +28,5 @@ class HalfCauchy(Half):
     def variance(self) -> Tensor:
         return self.base_dist.variance
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return ops.atan(value / self.scale) * (2 / math.pi)

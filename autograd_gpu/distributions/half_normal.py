@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
-from .half import Half
+from .bases import Half
 from .normal import Normal
 
 
@@ -22,9 +20,6 @@ class HalfNormal(Half):
 
     _of = Normal
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(HalfNormal, _instance))
-
     @property
     def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
@@ -33,7 +28,5 @@ class HalfNormal(Half):
     def variance(self) -> Tensor:
         return self.scale.square() * (1 - 2 / math.pi)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return ops.erf(value / (self.scale * math.sqrt(2)))

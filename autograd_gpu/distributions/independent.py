@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..core.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import as_size, sum_rightmost
+from .utils import _sum_rightmost
 
 
 class Independent(Distribution):
@@ -23,6 +23,8 @@ class Independent(Distribution):
     """
 
     arg_constraints: ClassVar = {}
+    _ag_expands = ("base_dist",)
+    _ag_keeps = ("reinterpreted_batch_ndims",)
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
@@ -35,14 +37,6 @@ class Independent(Distribution):
         self.reinterpreted_batch_ndims = n
         cut = len(batch) - n
         super().__init__(batch[:cut], batch[cut:] + base_distribution.event_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(Independent, _instance), as_size(batch_shape)
-        new.base_dist = self.base_dist.expand(batch_shape + self.event_shape[: self.reinterpreted_batch_ndims])
-        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        super(Independent, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -76,10 +70,10 @@ class Independent(Distribution):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
-        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
@@ -12,6 +11,7 @@ from . import constraints
 from .gamma import Gamma
 from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform
+from .utils import in_float64
 
 
 class InverseGamma(TransformedDistribution):
@@ -33,9 +33,6 @@ class InverseGamma(TransformedDistribution):
         base = Gamma(concentration, rate, validate_args=validate_args)
         super().__init__(base, PowerTransform(-ops.ones_like(base.rate)), validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(InverseGamma, _instance))
-
     @property
     def concentration(self) -> Tensor:
         return self.base_dist.concentration
@@ -47,8 +44,8 @@ class InverseGamma(TransformedDistribution):
     @property
     def mean(self) -> Tensor:
         """Infinite for concentrations up to 1."""
-        found = self.rate / (self.concentration - 1)
-        return ops.where(self.concentration > 1, found, math.inf)
+        mean = self.rate / (self.concentration - 1)
+        return ops.where(self.concentration > 1, mean, math.inf)
 
     @property
     def mode(self) -> Tensor:
@@ -61,5 +58,5 @@ class InverseGamma(TransformedDistribution):
         return ops.where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
 
     def entropy(self) -> Tensor:
-        a = self.concentration
-        return a + self.rate.log() + ops.lgamma(a) - (1 + a) * ops.digamma(a)
+        of_shape = in_float64(lambda a: a + ops.lgamma(a) - (1 + a) * ops.digamma(a), self.concentration)
+        return of_shape + self.rate.log()

@@ -7,20 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
+from .bases import ExponentialFamily, at_natural_parameters
 from .distribution import Distribution
-from .exp_family import ExponentialFamily, at_natural_parameters
-from .utils import sum_rightmost
+from .utils import _sum_rightmost
 
 Formula = Callable[[Any, Any], Tensor]
-_REGISTRY: dict[tuple[type, type], Formula] = {}
-_FOUND: dict[tuple[type, type], Formula] = {}  # by the classes of the arguments, until something is registered
+_KL_REGISTRY: dict[tuple[type, type], Formula] = {}
+_KL_MEMOIZE: dict[tuple[type, type], Formula] = {}  # by the classes of the arguments, until something is registered
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     """Decorates the function of (p, q) that computes KL(p || q) for instances of two classes and of their subclasses.
 
-    TypeError unless both are subclasses of Distribution. Of several formulas that fit, `kl_divergence` takes that for
-    the most specific classes, and warns if the first argument and the second would choose differently.
+    Each may also be a base of distributions, up to `object`; TypeError unless both are classes. Of several formulas
+    that fit, `kl_divergence` takes that for the most specific classes, and warns if the first argument and the second
+    would choose differently.
 
     >>> from autograd_gpu.distributions import Normal, kl_divergence, register_kl
     >>> class Halved(Normal):
@@ -31,13 +32,13 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     >>> kl_divergence(Halved(0.0, 1.0), Halved(1.0, 1.0)), kl_divergence(Halved(0.0, 1.0), Normal(1.0, 1.0))
     (tensor(0.), tensor(0.5))
     """
-    for side, given in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(f"Expected {side} to be a Distribution subclass but got {given}")
+    for side, cls in (("type_p", type_p), ("type_q", type_q)):
+        if not isinstance(cls, type):
+            raise TypeError(f"Expected {side} to be a Distribution subclass but got {cls}")
 
     def register(formula: Formula) -> Formula:
-        _REGISTRY[type_p, type_q] = formula
-        _FOUND.clear()
+        _KL_REGISTRY[type_p, type_q] = formula
+        _KL_MEMOIZE.clear()
         return formula
 
     return register
@@ -46,7 +47,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 def _most_specific(type_p: type, type_q: type) -> Formula:
     """The formula for these classes; NotImplementedError if there is none."""
     p_order, q_order = type_p.__mro__, type_q.__mro__
-    fitting = [(p_order.index(p), q_order.index(q), p, q) for p, q in _REGISTRY if p in p_order and q in q_order]
+    fitting = [(p_order.index(p), q_order.index(q), p, q) for p, q in _KL_REGISTRY if p in p_order and q in q_order]
     if not fitting:
         raise NotImplementedError(f"No KL(p || q) is implemented for p type {type_p.__name__} and q type "
                                   f"{type_q.__name__}")  # fmt: skip
@@ -57,7 +58,7 @@ def _most_specific(type_p: type, type_q: type) -> Formula:
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left_p.__name__}, "
             f"{right_q.__name__})", RuntimeWarning, stacklevel=3,
         )  # fmt: skip
-    return _REGISTRY[left_p, left_q]
+    return _KL_REGISTRY[left_p, left_q]
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
@@ -70,9 +71,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     tensor(0.5)
     """
     key = type(p), type(q)
-    formula = _FOUND.get(key)
+    formula = _KL_MEMOIZE.get(key)
     if formula is None:
-        formula = _FOUND[key] = _most_specific(*key)
+        formula = _KL_MEMOIZE[key] = _most_specific(*key)
     return formula(p, q)
 
 
@@ -85,5 +86,6 @@ def _same_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     theta, normalizer, gradients = at_natural_parameters(p)
     result = q._log_normalizer(*q._natural_params) - normalizer
     for t_p, t_q, g in zip(theta, q._natural_params, gradients, strict=True):
-        result = result - sum_rightmost((t_q - t_p) * g, len(q.event_shape))
+        term = (t_q - t_p) * g
+        result = result - _sum_rightmost(term, term.ndim - result.ndim)
     return result

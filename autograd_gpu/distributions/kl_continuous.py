@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import linalg, ops
+from .. import ops
 from ..core.tensor import Tensor
 from .cauchy import Cauchy
 from .exponential import Exponential
@@ -18,19 +18,18 @@ from .half_normal import HalfNormal
 from .independent import Independent
 from .kl import kl_divergence, register_kl
 from .laplace import Laplace
-from .multivariate_normal import MultivariateNormal, half_log_det, squared_mahalanobis
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
-from .utils import euler_constant, sum_rightmost
+from .utils import _sum_rightmost, euler_constant
 
 # ---- of one family -----------------------------------------------------------------------------------------------
 
 
 @register_kl(Normal, Normal)
 def _normal_normal(p: Normal, q: Normal) -> Tensor:
-    ratio = (p.scale / q.scale).square()
-    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).square() - 1 - ratio.log())
+    ratio = p.scale / q.scale
+    return 0.5 * (ratio.square() + ((p.loc - q.loc) / q.scale).square() - 1) - ratio.log()
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -38,21 +37,10 @@ def _half_normal_half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
     return _normal_normal(p.base_dist, q.base_dist)
 
 
-@register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
-    if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be "
-                         f"computed: {p.event_shape} and {q.event_shape}")  # fmt: skip
-    factor_p, factor_q = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
-    trace = linalg.solve_triangular(factor_q, factor_p, upper=False).square().sum((-2, -1))
-    distance = squared_mahalanobis(factor_q, q.loc - p.loc)
-    return half_log_det(factor_q) - half_log_det(factor_p) + 0.5 * (trace + distance - p.event_shape[0])
-
-
 @register_kl(Uniform, Uniform)
 def _uniform_uniform(p: Uniform, q: Uniform) -> Tensor:
-    found = ((q.high - q.low) / (p.high - p.low)).log()
-    return ops.where((q.low > p.low) | (q.high < p.high), math.inf, found)
+    kl = ((q.high - q.low) / (p.high - p.low)).log()
+    return ops.where((q.low > p.low) | (q.high < p.high), math.inf, kl)
 
 
 @register_kl(Exponential, Exponential)
@@ -70,7 +58,8 @@ def _laplace_laplace(p: Laplace, q: Laplace) -> Tensor:
 @register_kl(Cauchy, Cauchy)
 def _cauchy_cauchy(p: Cauchy, q: Cauchy) -> Tensor:
     """Chyzak and Nielsen, https://arxiv.org/abs/1905.10965."""
-    return ((p.scale + q.scale).square() + (p.loc - q.loc).square()).log() - (4 * p.scale * q.scale).log()
+    distance = ops.hypot(p.scale + q.scale, p.loc - q.loc)
+    return 2 * (0.5 * distance).log() - p.scale.log() - q.scale.log()
 
 
 @register_kl(Gumbel, Gumbel)
@@ -87,45 +76,45 @@ def _gumbel_gumbel(p: Gumbel, q: Gumbel) -> Tensor:
 @register_kl(Laplace, Normal)
 @register_kl(Uniform, Normal)
 def _to_normal(p: Any, q: Normal) -> Tensor:
-    distance = (p.variance + (p.mean - q.loc).square()) / (2 * q.scale.square())
-    return distance + q.scale.log() + 0.5 * math.log(2 * math.pi) - p.entropy()
+    distance = (p.stddev / q.scale).square() + ((p.mean - q.loc) / q.scale).square()
+    return 0.5 * distance + q.scale.log() + 0.5 * math.log(2 * math.pi) - p.entropy()
 
 
 @register_kl(Uniform, Exponential)
 def _to_exponential(p: Any, q: Exponential) -> Tensor:
     """For p whose values are positive, or a uniform p, which may have others."""
-    found = q.rate * p.mean - q.rate.log() - p.entropy()
-    return ops.where(p.low < 0, math.inf, found) if isinstance(p, Uniform) else found
+    kl = q.rate * p.mean - q.rate.log() - p.entropy()
+    return ops.where(p.low < 0, math.inf, kl) if isinstance(p, Uniform) else kl
 
 
 @register_kl(Normal, Laplace)
 def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
     """By the mean of a folded normal variable."""
-    z = (p.loc - q.loc) / p.scale
-    distance = p.scale * (math.sqrt(2 / math.pi) * (-0.5 * z.square()).exp() + z * ops.erf(z / math.sqrt(2)))
+    shift = p.loc - q.loc
+    z = shift / p.scale
+    distance = p.scale * math.sqrt(2 / math.pi) * (-0.5 * z.square()).exp() + shift * ops.erf(z / math.sqrt(2))
     return distance / q.scale + (2 * q.scale).log() - p.entropy()
 
 
-def _to_gumbel(p: Any, q: Gumbel, transform: Tensor) -> Tensor:
-    """By the mean of p and its Laplace transform E[exp(-x / q.scale)]."""
-    return q.scale.log() + (p.mean - q.loc) / q.scale + (q.loc / q.scale).exp() * transform - p.entropy()
+def _to_gumbel(p: Any, q: Gumbel, log_transform: Tensor) -> Tensor:
+    """By the mean of p and log E[exp(-(x - q.loc) / q.scale)]."""
+    return q.scale.log() + (p.mean - q.loc) / q.scale + log_transform.exp() - p.entropy()
 
 
 @register_kl(Normal, Gumbel)
 def _normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
-    return _to_gumbel(p, q, (0.5 * (p.scale / q.scale).square() - p.loc / q.scale).exp())
+    return _to_gumbel(p, q, 0.5 * (p.scale / q.scale).square() - (p.loc - q.loc) / q.scale)
 
 
 @register_kl(Exponential, Gumbel)
 def _exponential_gumbel(p: Exponential, q: Gumbel) -> Tensor:
-    rate = p.rate * q.scale
-    return _to_gumbel(p, q, rate / (rate + 1))
+    return _to_gumbel(p, q, q.loc / q.scale - (p.rate * q.scale).reciprocal().log1p())
 
 
 @register_kl(Uniform, Gumbel)
 def _uniform_gumbel(p: Uniform, q: Gumbel) -> Tensor:
-    low, high = p.low / q.scale, p.high / q.scale
-    return _to_gumbel(p, q, ((-low).exp() - (-high).exp()) / (high - low))
+    width = (p.high - p.low) / q.scale
+    return _to_gumbel(p, q, (-(-width).expm1() / width).log() - (p.low - q.loc) / q.scale)
 
 
 @register_kl(Exponential, Uniform)
@@ -149,7 +138,7 @@ def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("KL of Independents needs equal reinterpreted_batch_ndims, got "
                                   f"{p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}")  # fmt: skip
-    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)

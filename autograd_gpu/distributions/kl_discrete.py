@@ -23,7 +23,8 @@ def _share(weight: Tensor, ratio: Tensor, impossible: Tensor) -> Tensor:
 
 
 @register_kl(Bernoulli, Bernoulli)
-def _bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+def _of_trial(p: Any, q: Any) -> Tensor:
+    """Of one trial, by probabilities and logits."""
     ones = _share(p.probs, F.logsigmoid(p.logits) - F.logsigmoid(q.logits), q.probs == 0)
     zeros = _share(1 - p.probs, F.logsigmoid(-p.logits) - F.logsigmoid(-q.logits), q.probs == 1)
     return ones + zeros
@@ -31,7 +32,7 @@ def _bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 
 @register_kl(Bernoulli, Poisson)
 def _bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
-    return q.rate - p.probs * q.rate.log() - p.entropy()
+    return q.rate - ops.xlogy(p.probs, q.rate) - p.entropy()
 
 
 @register_kl(Binomial, Binomial)
@@ -41,8 +42,8 @@ def _binomial_binomial(p: Binomial, q: Binomial) -> Tensor:
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
         )  # fmt: skip
-    of_trial = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
-    return ops.where(p.total_count > q.total_count, math.inf, p.total_count * of_trial)
+    total = _share(p.total_count, _of_trial(p, q), q.total_count < 0)
+    return ops.where(p.total_count > q.total_count, math.inf, total)
 
 
 @register_kl(Categorical, Categorical)
@@ -57,12 +58,12 @@ def _one_hot_one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
 
 @register_kl(Geometric, Geometric)
 def _geometric_geometric(p: Geometric, q: Geometric) -> Tensor:
-    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+    return _of_trial(p, q) / p.probs
 
 
 @register_kl(Poisson, Poisson)
 def _poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
-    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+    return ops.xlogy(p.rate, p.rate) - ops.xlogy(p.rate, q.rate) - (p.rate - q.rate)
 
 
 @register_kl(Poisson, Bernoulli)

@@ -8,7 +8,7 @@ from typing import Any
 from .. import ops
 from ..core.tensor import Tensor
 from .beta import Beta
-from .dirichlet import Dirichlet
+from .dirichlet import Dirichlet, log_beta_of_vectors
 from .exponential import Exponential
 from .gamma import Gamma
 from .gumbel import Gumbel
@@ -17,7 +17,7 @@ from .kl_continuous import _infinite, _to_gumbel, _to_normal
 from .laplace import Laplace
 from .normal import Normal
 from .uniform import Uniform
-from .utils import euler_constant
+from .utils import euler_constant, in_float64, log_beta
 
 # Pairs where p has values that q has not.
 _INFINITE: list[tuple[type, type]] = [
@@ -35,20 +35,20 @@ register_kl(Gamma, Normal)(_to_normal)
 
 @register_kl(Gamma, Gamma)
 def _gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
-    rates = q.concentration * (p.rate / q.rate).log() + (q.rate - p.rate) * (p.concentration / p.rate)
-    shapes = (p.concentration - q.concentration) * ops.digamma(p.concentration)
-    return rates + shapes + ops.lgamma(q.concentration) - ops.lgamma(p.concentration)
+    def formula(a: Tensor, b: Tensor, rate_p: Tensor, rate_q: Tensor) -> Tensor:
+        rates = b * (rate_p / rate_q).log() + (rate_q - rate_p) * (a / rate_p)
+        return rates + (a - b) * ops.digamma(a) + ops.lgamma(b) - ops.lgamma(a)
 
-
-def _log_beta(a: Tensor) -> Tensor:
-    return ops.lgamma(a).sum(-1) - ops.lgamma(a.sum(-1))
+    return in_float64(formula, p.concentration, q.concentration, p.rate, q.rate)
 
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet_dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
-    a, b = p.concentration, q.concentration
-    mean_log = ops.digamma(a) - ops.digamma(a.sum(-1, keepdim=True))
-    return _log_beta(b) - _log_beta(a) + ((a - b) * mean_log).sum(-1)
+    def formula(a: Tensor, b: Tensor) -> Tensor:
+        mean_log = ops.digamma(a) - ops.digamma(a.sum(-1, keepdim=True))
+        return log_beta_of_vectors(b) - log_beta_of_vectors(a) + ((a - b) * mean_log).sum(-1)
+
+    return in_float64(formula, p.concentration, q.concentration)
 
 
 @register_kl(Beta, Beta)
@@ -90,8 +90,8 @@ def _uniform_gamma(p: Uniform, q: Gamma) -> Tensor:
 def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
     a, b = q.concentration1, q.concentration0
     of_logs = (a - 1) * _mean_log(p.low, p.high) + (b - 1) * _mean_log(1 - p.high, 1 - p.low)
-    found = _log_beta(q._dirichlet.concentration) - of_logs - p.entropy()
-    return ops.where((p.low < 0) | (p.high > 1), math.inf, found)
+    kl = log_beta(a, b) - of_logs - p.entropy()
+    return ops.where((p.low < 0) | (p.high > 1), math.inf, kl)
 
 
 @register_kl(Beta, Exponential)
@@ -102,11 +102,10 @@ def _to_exponential(p: Any, q: Exponential) -> Tensor:
 
 @register_kl(Gamma, Gumbel)
 def _gamma_gumbel(p: Gamma, q: Gumbel) -> Tensor:
-    rate = p.rate * q.scale
-    return _to_gumbel(p, q, (rate / (rate + 1)).pow(p.concentration))
+    return _to_gumbel(p, q, q.loc / q.scale - p.concentration * (p.rate * q.scale).reciprocal().log1p())
 
 
 @register_kl(Beta, Uniform)
 def _beta_uniform(p: Beta, q: Uniform) -> Tensor:
-    found = (q.high - q.low).log() - p.entropy()
-    return ops.where((q.low > 0) | (q.high < 1), math.inf, found)
+    kl = (q.high - q.low).log() - p.entropy()
+    return ops.where((q.low > 0) | (q.high < 1), math.inf, kl)

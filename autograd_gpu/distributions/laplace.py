@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .. import ops, random
 from ..backend.arrays.dtype_limits import finfo
 from ..core.tensor import Tensor
-from .location_scale import LocationScale
+from .bases import LocationScale
 
 
 class Laplace(LocationScale):
@@ -18,9 +17,6 @@ class Laplace(LocationScale):
     >>> Laplace(0.0, 0.5).log_prob(ag.tensor([0.5, 1.0]))
     tensor([-1., -2.])
     """
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Laplace, batch_shape, _instance)
 
     @property
     def stddev(self) -> Tensor:
@@ -35,14 +31,10 @@ class Laplace(LocationScale):
         u = random.uniform(shape, dtype, self.loc.device, finfo(dtype).eps - 1, 1.0)  # in (-1, 1)
         return self.loc - self.scale * u.sign() * ops.log1p(-u.abs().clamp(min=finfo(dtype).tiny))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         return -ops.log(2 * self.scale) - (value - self.loc).abs() / self.scale
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         difference = value - self.loc
         return 0.5 - 0.5 * difference.sign() * ops.expm1(-difference.abs() / self.scale)
 

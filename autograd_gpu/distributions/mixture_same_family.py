@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from ..nn import functional as F
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
-from .utils import as_size
 
 
 class MixtureSameFamily(Distribution):
@@ -26,7 +25,8 @@ class MixtureSameFamily(Distribution):
     """
 
     arg_constraints: ClassVar = {}
-    has_rsample = False
+    _ag_expands = ("_mixture_distribution", "_component_distribution")
+    _ag_keeps = ("_num_component", "_event_ndims")
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution,
@@ -39,15 +39,6 @@ class MixtureSameFamily(Distribution):
         event_shape = component_distribution.event_shape
         self._event_ndims = len(event_shape)
         super().__init__(component_distribution.batch_shape[:-1], event_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(MixtureSameFamily, _instance), as_size(batch_shape)
-        new._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))
-        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
-        new._num_component, new._event_ndims = self._num_component, self._event_ndims
-        super(MixtureSameFamily, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @constraints.dependent_property
     def support(self) -> Any:
@@ -83,9 +74,7 @@ class MixtureSameFamily(Distribution):
     def cdf(self, x: Tensor) -> Tensor:
         return (self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, x: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(x)
+    def _ag_log_prob(self, x: Tensor) -> Tensor:
         logs = self.component_distribution.log_prob(self._pad(x))
         return (logs + F.log_softmax(self.mixture_distribution.logits, -1)).logsumexp(-1)
 

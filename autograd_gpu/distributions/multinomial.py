@@ -9,8 +9,9 @@ from typing import Any
 from .. import ops
 from ..core.tensor import Tensor
 from . import constraints
+from .bases import OnCategorical
 from .binomial import Binomial
-from .on_categorical import OnCategorical
+from .categorical import Categorical
 from .utils import broadcast_all
 
 
@@ -24,6 +25,8 @@ class Multinomial(OnCategorical):
     tensor(0.5)
     """
 
+    _ag_keeps = ("total_count",)
+
     def __init__(
         self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
@@ -31,10 +34,7 @@ class Multinomial(OnCategorical):
         if isinstance(total_count, Tensor):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._set_categorical(probs, logits, validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded_categorical(Multinomial, batch_shape, _instance, "total_count")
+        self._set_categorical(Categorical(probs, logits), validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
@@ -54,9 +54,7 @@ class Multinomial(OnCategorical):
         counts = ops.zeros(shape, dtype=param.dtype, device=param.device)
         return counts.scatter_add(-1, drawn, ops.ones_like(drawn, dtype=param.dtype))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         choices = ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1)
         logits = ops.where((value == 0) & (logits == -math.inf), 0.0, logits)  # 0 * -inf is 0

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .. import linalg, ops, random
+from .. import linalg, ops
 from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
-from .distribution import Distribution
-from .utils import lazy_property
+from .bases import Symmetric
+from .utils import _standard_normal, lazy_property
 
 # What each of the three matrices is called in errors.
 _MATRICES = {
@@ -19,7 +19,12 @@ _MATRICES = {
 }  # fmt: skip
 
 
-def squared_mahalanobis(scale_tril: Tensor, difference: Tensor) -> Tensor:
+def _batch_mv(matrix: Tensor, vector: Tensor) -> Tensor:
+    """The products of matrices (*batch, m, n) and vectors (*batch, n)."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(scale_tril: Tensor, difference: Tensor) -> Tensor:
     """|L^-1 x|^2 for lower triangular L (*batch, d, d) and x (*samples, *batch, d); one solution serves all samples."""
     samples = difference.shape[: difference.ndim - scale_tril.ndim + 1]
     batch = difference.shape[len(samples) : -1]
@@ -28,7 +33,7 @@ def squared_mahalanobis(scale_tril: Tensor, difference: Tensor) -> Tensor:
     return solved.square().sum(-2).movedim(-1, 0).reshape(samples + batch)
 
 
-def cholesky_of_inverse(matrix: Tensor) -> Tensor:
+def _precision_to_scale_tril(matrix: Tensor) -> Tensor:
     """The lower triangular L with L L^T = matrix^-1, without computing the inverse."""
     reversed_factor = linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT  # matrix = U U^T, of which this is U^T
     unit = ops.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
@@ -40,7 +45,7 @@ def half_log_det(scale_tril: Tensor) -> Tensor:
     return scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Symmetric):
     """Normal distributions of vectors with mean `loc` (*batch, d) and one of three matrices (*batch, d, d).
 
     `covariance_matrix` and `precision_matrix` are positive definite, and `scale_tril` is lower triangular with a
@@ -58,6 +63,7 @@ class MultivariateNormal(Distribution):
     }  # fmt: skip
     support = constraints.real_vector
     has_rsample = True
+    _ag_keeps = ("_unbroadcasted_scale_tril",)
 
     def __init__(
         self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
@@ -65,8 +71,8 @@ class MultivariateNormal(Distribution):
     ) -> None:  # fmt: skip
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = {"covariance_matrix": covariance_matrix, "scale_tril": scale_tril, "precision_matrix": precision_matrix}
-        matrices = {name: matrix for name, matrix in given.items() if matrix is not None}
+        forms = {"covariance_matrix": covariance_matrix, "scale_tril": scale_tril, "precision_matrix": precision_matrix}
+        matrices = {name: matrix for name, matrix in forms.items() if matrix is not None}
         if len(matrices) != 1:
             raise ValueError(
                 "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
@@ -79,12 +85,7 @@ class MultivariateNormal(Distribution):
         self.loc = loc.expand(batch_shape + loc.shape[-1:])
         setattr(self, name, matrix.expand(batch_shape + matrix.shape[-2:]))
         super().__init__(batch_shape, loc.shape[-1:], validate_args=validate_args)
-        self._unbroadcasted_scale_tril = _FACTORS[name](matrix)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._expanded(MultivariateNormal, batch_shape, _instance)
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        return new
+        self._unbroadcasted_scale_tril = FACTORS[name](matrix)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
@@ -102,27 +103,24 @@ class MultivariateNormal(Distribution):
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
 
     @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
-
-    @property
     def variance(self) -> Tensor:
         return self._unbroadcasted_scale_tril.square().sum(-1).expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        noise = random.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
+        noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
+        return self.loc + _batch_mv(self._unbroadcasted_scale_tril, noise)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        factor = self._unbroadcasted_scale_tril
-        distance = squared_mahalanobis(factor, value - self.loc)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - half_log_det(factor)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
+        distance = self._mahalanobis(value - self.loc)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + distance)
+
+    def _log_det(self) -> Tensor:
+        """log det of the covariance."""
+        return 2 * half_log_det(self._unbroadcasted_scale_tril)
+
+    def _mahalanobis(self, x: Tensor) -> Tensor:
+        """x^T covariance^-1 x"""
+        return _batch_mahalanobis(self._unbroadcasted_scale_tril, x)
 
     def entropy(self) -> Tensor:
         constant = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi))
@@ -134,6 +132,6 @@ def _itself(matrix: Tensor) -> Tensor:
 
 
 # How the Cholesky factor of the covariance follows from each matrix.
-_FACTORS: dict[str, Any] = {
-    "covariance_matrix": linalg.cholesky, "precision_matrix": cholesky_of_inverse, "scale_tril": _itself,
+FACTORS: dict[str, Any] = {
+    "covariance_matrix": linalg.cholesky, "precision_matrix": _precision_to_scale_tril, "scale_tril": _itself,
 }  # fmt: skip

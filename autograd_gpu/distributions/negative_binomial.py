@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits
+from .bases import ProbsOrLogits
+from .utils import in_float64
 
 
 class NegativeBinomial(ProbsOrLogits):
@@ -36,9 +37,6 @@ class NegativeBinomial(ProbsOrLogits):
     ) -> None:  # fmt: skip
         self._set_with_count(total_count, probs, logits, validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(NegativeBinomial, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return self.total_count * self.logits.exp()
@@ -57,10 +55,8 @@ class NegativeBinomial(ProbsOrLogits):
         with no_grad():
             return ops.poisson(ops._standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         n = self.total_count
         unnormalized = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
-        choices = ops.lgamma(n + value) - ops.lgamma(1 + value) - ops.lgamma(n)
+        choices = in_float64(lambda n, k: ops.lgamma(n + k) - ops.lgamma(1 + k) - ops.lgamma(n), n, value)
         return unnormalized + ops.where(n + value == 0, 0.0, choices)

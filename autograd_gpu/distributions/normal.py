@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from .. import ops, random, special
+from .. import ops, special
 from ..core.tensor import Tensor
-from .exp_family import ExponentialFamily
-from .location_scale import LocationScale
+from .bases import ExponentialFamily, LocationScale
+from .utils import _standard_normal
 
 
 class Normal(LocationScale, ExponentialFamily):
@@ -24,9 +23,6 @@ class Normal(LocationScale, ExponentialFamily):
 
     _mean_carrier_measure = 0
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Normal, batch_shape, _instance)
-
     @property
     def stddev(self) -> Tensor:
         return self.scale
@@ -37,16 +33,12 @@ class Normal(LocationScale, ExponentialFamily):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return self.loc + random.randn(shape, dtype=self.loc.dtype, device=self.loc.device) * self.scale
+        return self.loc + _standard_normal(shape, self.loc.dtype, self.loc.device) * self.scale
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         return -0.5 * ((value - self.loc) / self.scale).square() - self.scale.log() - 0.5 * math.log(2 * math.pi)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return special.ndtr((value - self.loc) / self.scale)
 
     def icdf(self, value: Tensor) -> Tensor:

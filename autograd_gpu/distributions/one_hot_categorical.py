@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .. import ops
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .on_categorical import OnCategorical
+from .bases import OnCategorical
+from .categorical import Categorical
 
 
 class OneHotCategorical(OnCategorical):
@@ -26,10 +26,7 @@ class OneHotCategorical(OnCategorical):
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
     ) -> None:
-        self._set_categorical(probs, logits, validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded_categorical(OneHotCategorical, batch_shape, _instance)
+        self._set_categorical(Categorical(probs, logits), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -47,11 +44,9 @@ class OneHotCategorical(OnCategorical):
         return self._one_hot(self._categorical.sample(sample_shape))
 
     def _one_hot(self, categories: Tensor) -> Tensor:
-        return F.one_hot(categories, self._categorical._num_events).to(self._categorical._param.dtype)
+        return F.one_hot(categories, self.event_shape[0]).to(self._categorical._param.dtype)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self) -> Tensor:

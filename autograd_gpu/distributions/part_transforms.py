@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from . import constraints
 from .constraint import Constraint
 from .transform import Transform
-from .utils import sum_rightmost
+from .utils import _sum_rightmost
 
 
 class _PartsTransform(Transform):
@@ -86,7 +86,7 @@ class CatTransform(_PartsTransform):
         """Per event, if `dim` is one of the event dimensions; else per index of `dim`, too."""
         event_dim, terms = self.event_dim, []
         for t, part_x, part_y in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
-            terms.append(sum_rightmost(t.log_abs_det_jacobian(part_x, part_y), event_dim - t.event_dim))
+            terms.append(_sum_rightmost(t.log_abs_det_jacobian(part_x, part_y), event_dim - t.event_dim))
         dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + event_dim
         if dim < 0:
             return ops.cat(terms, dim)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from . import constraints
-from .exp_family import ExponentialFamily
+from .bases import ExponentialFamily
 from .utils import broadcast_all
 
 
@@ -28,9 +28,6 @@ class Poisson(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Poisson, batch_shape, _instance)
-
     @property
     def mean(self) -> Tensor:
         return self.rate
@@ -47,9 +44,7 @@ class Poisson(ExponentialFamily):
         with no_grad():
             return ops.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         rate, value = broadcast_all(self.rate, value)
         return ops.xlogy(value, rate) - rate - ops.lgamma(value + 1)
 

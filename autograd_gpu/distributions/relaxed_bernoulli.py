@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import random
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .probs_or_logits import ProbsOrLogits
-from .relaxed import Relaxed
+from .bases import ProbsOrLogits, Relaxed
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs
 
@@ -26,6 +25,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
+    _ag_keeps = ("temperature",)
 
     def __init__(
         self, temperature: Tensor, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
@@ -34,11 +34,6 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         self.temperature = temperature
         self._set_one(probs, logits, validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance)
-        new.temperature = self.temperature
-        return new
-
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
@@ -46,9 +41,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         noise = uniform.log() - (-uniform).log1p()
         return (noise + probs.log() - (-probs).log1p()) / self.temperature
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         distance = logits - value * self.temperature
         return self.temperature.log() + distance + 2 * F.logsigmoid(-distance)
@@ -74,6 +67,3 @@ class RelaxedBernoulli(Relaxed):
     ) -> None:  # fmt: skip
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))

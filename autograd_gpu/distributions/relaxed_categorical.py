@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import random
 from ..core.tensor import Tensor
 from . import constraints
-from .on_categorical import OnCategorical
-from .relaxed import Relaxed
+from .bases import OnCategorical, Relaxed
+from .categorical import Categorical
 from .transforms import ExpTransform
 from .utils import broadcast_all, clamp_probs
 
@@ -25,16 +25,14 @@ class ExpRelaxedCategorical(OnCategorical):
 
     support = constraints.real_vector  # those with logsumexp 0, but PyTorch, too, lets rounding pass
     has_rsample = True
+    _ag_keeps = ("temperature",)
 
     def __init__(
         self, temperature: Tensor, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self.temperature = temperature
-        self._set_categorical(probs, logits, validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded_categorical(ExpRelaxedCategorical, batch_shape, _instance, "temperature")
+        self._set_categorical(Categorical(probs, logits), validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -42,9 +40,7 @@ class ExpRelaxedCategorical(OnCategorical):
         scores = (self.logits.expand(shape) - (-uniform.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, keepdim=True)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
         scores = logits - value * self.temperature
         scores = (scores - scores.logsumexp(-1, keepdim=True)).sum(-1)
@@ -72,6 +68,3 @@ class RelaxedOneHotCategorical(Relaxed):
     ) -> None:  # fmt: skip
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(RelaxedOneHotCategorical, _instance))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from .. import ops, random
+from .. import ops
 from ..core.tensor import Tensor
 from . import constraints
 from .chi2 import Chi2
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import _standard_normal, broadcast_all, in_float64
 
 
 class StudentT(Distribution):
@@ -27,6 +27,7 @@ class StudentT(Distribution):
     }  # fmt: skip
     support = constraints.real
     has_rsample = True
+    _ag_expands = ("_chi2",)
 
     def __init__(
         self, df: Tensor | float, loc: Tensor | float = 0.0, scale: Tensor | float = 1.0,
@@ -35,11 +36,6 @@ class StudentT(Distribution):
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._expanded(StudentT, batch_shape, _instance)
-        new._chi2 = self._chi2.expand(batch_shape)
-        return new
 
     @property
     def mean(self) -> Tensor:
@@ -57,20 +53,20 @@ class StudentT(Distribution):
         return ops.where(self.df > 2, finite, ops.where(self.df > 1, math.inf, ops.full_like(self.df, math.nan)))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        normal = random.randn(self._extended_shape(sample_shape), dtype=self.df.dtype, device=self.df.device)
+        normal = _standard_normal(self._extended_shape(sample_shape), self.df.dtype, self.df.device)
         return self.loc + self.scale * normal * (self._chi2.rsample(sample_shape) / self.df).rsqrt()
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         y, half = (value - self.loc) / self.scale, (self.df + 1) / 2
         return -half * (y.square() / self.df).log1p() - self._log_size()
 
     def _log_size(self) -> Tensor:
         """-log_prob at loc."""
-        ratio = ops.lgamma(self.df / 2) - ops.lgamma((self.df + 1) / 2)
+        ratio = in_float64(lambda df: ops.lgamma(df / 2) - ops.lgamma((df + 1) / 2), self.df)
         return self.scale.log() + 0.5 * (self.df.log() + math.log(math.pi)) + ratio
 
     def entropy(self) -> Tensor:
-        half = (self.df + 1) / 2
-        return self._log_size() + half * (ops.digamma(half) - ops.digamma(self.df / 2))
+        def tail(df: Tensor) -> Tensor:
+            return (df + 1) / 2 * (ops.digamma((df + 1) / 2) - ops.digamma(df / 2))
+
+        return self._log_size() + in_float64(tail, self.df)

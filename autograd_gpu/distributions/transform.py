@@ -11,7 +11,7 @@ from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
 from .constraint import Constraint
-from .utils import as_size, sum_rightmost
+from .utils import _sum_rightmost, as_size
 
 Shape = Sequence[int]
 
@@ -257,7 +257,7 @@ class ComposeTransform(Transform):
         event_dim = self.domain.event_dim
         for part, before, after in zip(self.parts, between, [*between[1:], y], strict=True):
             term = part.log_abs_det_jacobian(before, after)
-            total = total + sum_rightmost(term, event_dim - part.domain.event_dim)
+            total = total + _sum_rightmost(term, event_dim - part.domain.event_dim)
             event_dim += part.codomain.event_dim - part.domain.event_dim
         return total
 
@@ -326,7 +326,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: Shape) -> Size:
         return self.base_transform.forward_shape(shape)

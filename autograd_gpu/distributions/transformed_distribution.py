@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from . import constraints
 from .distribution import Distribution
 from .independent import Independent
 from .transform import ComposeTransform, Transform
-from .utils import as_size, sum_rightmost
+from .utils import _sum_rightmost
 
 
 class TransformedDistribution(Distribution):
@@ -26,6 +26,8 @@ class TransformedDistribution(Distribution):
     """
 
     arg_constraints: ClassVar = {}
+    _ag_expands = ("base_dist",)
+    _ag_keeps = ("transforms",)
 
     def __init__(
         self, base_distribution: Distribution, transforms: Transform | list[Transform],
@@ -47,15 +49,6 @@ class TransformedDistribution(Distribution):
         self.base_dist = base
         cut = len(shape) - composed.codomain.event_dim - max(event_dim - domain_dim, 0)
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new, batch_shape = self._get_checked_instance(TransformedDistribution, _instance), as_size(batch_shape)
-        shape = ComposeTransform(self.transforms).inverse_shape(batch_shape + self.event_shape)
-        new.transforms = self.transforms
-        new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
-        super(TransformedDistribution, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -81,23 +74,25 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         event_dim, y = len(self.event_shape), value
         total: Any = 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             domain_dim = transform.domain.event_dim
             event_dim += domain_dim - transform.codomain.event_dim
-            total = total - sum_rightmost(transform.log_abs_det_jacobian(x, y), event_dim - domain_dim)
+            total = total - _sum_rightmost(transform.log_abs_det_jacobian(x, y), event_dim - domain_dim)
             y = x
-        return total + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
+        return total + _sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of numbers up to value, by the inverse of the transforms, which have to be monotonic."""
-        if self._validate_args:
-            self._validate_sample(value)
+        """The probability of numbers up to value, by the inverse of the transforms, which have to be monotonic.
+
+        The base checks what they give, so the ends of an open support are allowed, as in PyTorch.
+        """
+        return self._ag_cdf(value)
+
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         return self._in_order(self.base_dist.cdf(value))

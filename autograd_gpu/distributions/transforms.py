@@ -11,6 +11,7 @@ from .elementwise_transforms import (
 )
 from .part_transforms import CatTransform, StackTransform
 from .transform import ComposeTransform, IndependentTransform, Transform, identity_transform
+from .transform import _InverseTransform as _InverseTransform
 from .vector_transforms import (
     CorrCholeskyTransform,
     CumulativeDistributionTransform,

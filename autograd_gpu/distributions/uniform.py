@@ -27,9 +27,6 @@ class Uniform(Distribution):
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        return self._expanded(Uniform, batch_shape, _instance)
-
     @property
     def arg_constraints(self) -> Any:
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
@@ -59,15 +56,11 @@ class Uniform(Distribution):
         shape = self._extended_shape(sample_shape)
         return self.low + random.rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_log_prob(self, value: Tensor) -> Tensor:
         inside = (self.low <= value) & (value < self.high)
         return ops.log(inside.type_as(self.low)) - ops.log(self.high - self.low)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _ag_cdf(self, value: Tensor) -> Tensor:
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from numbers import Number
 from typing import Any
 
-from .. import ops
+from .. import ops, random
 from ..backend.arrays.dtype_limits import finfo
-from ..backend.arrays.dtypes import get_default_dtype
-from ..config import enable_grad
+from ..backend.arrays.dtypes import float64, get_default_dtype
 from ..core.interpret.batched import every_value
 from ..core.size import Size
 from ..core.tensor import Tensor
+from ..modes import enable_grad
 from ..nn import functional as F
 from ..ops.creation.from_data import tensor
 
@@ -44,14 +44,19 @@ def holds_everywhere(valid: Tensor) -> bool:
     return bool(every_value(valid).all())
 
 
-def sum_rightmost(value: Tensor, dims: int) -> Tensor:
+def _sum_rightmost(value: Tensor, dims: int) -> Tensor:
     """The sums over the last `dims` dimensions.
 
-    >>> from autograd_gpu.distributions.utils import sum_rightmost
-    >>> sum_rightmost(ag.ones(2, 3), 1)
+    >>> from autograd_gpu.distributions.utils import _sum_rightmost
+    >>> _sum_rightmost(ag.ones(2, 3), 1)
     tensor([3., 3.])
     """
     return value.reshape(*value.shape[: value.ndim - dims], -1).sum(-1) if dims else value
+
+
+def _standard_normal(shape: Sequence[int], dtype: Any, device: Any) -> Tensor:
+    """Standard normal numbers."""
+    return random.randn(tuple(shape), dtype=dtype, device=device)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
@@ -84,6 +89,28 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """
     clamped = clamp_probs(probs)
     return ops.log(clamped) - ops.log1p(-clamped) if is_binary else ops.log(clamped)
+
+
+def in_float64(formula: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """formula(*tensors), computed in float64, in the dtype of the first tensor.
+
+    For differences of large numbers, such as lgamma of large parameters, of which float32 would leave nothing.
+
+    >>> from autograd_gpu.distributions.utils import in_float64
+    >>> in_float64(lambda x: ag.lgamma(x + 1) - ag.lgamma(x), ag.tensor(1e6))
+    tensor(13.8155)
+    """
+    return formula(*[t.to(float64) for t in tensors]).to(tensors[0].dtype)
+
+
+def log_beta(a: Tensor, b: Tensor) -> Tensor:
+    """The logarithm of the beta function: lgamma(a) + lgamma(b) - lgamma(a + b).
+
+    >>> from autograd_gpu.distributions.utils import log_beta
+    >>> log_beta(ag.tensor(2.0), ag.tensor(1.0)).exp()
+    tensor(0.5)
+    """
+    return in_float64(lambda a, b: ops.lgamma(a) + ops.lgamma(b) - ops.lgamma(a + b), a, b)
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..core.tensor import Tensor
@@ -27,16 +26,13 @@ class Weibull(TransformedDistribution):
 
     def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
-        self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(ops.ones_like(self.scale), validate_args=validate_args)
         transforms = [PowerTransform(self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Weibull, _instance)
-        for name in ("scale", "concentration", "concentration_reciprocal"):
-            setattr(new, name, getattr(self, name).expand(batch_shape))
-        return super().expand(batch_shape, new)
+    @property
+    def concentration_reciprocal(self) -> Tensor:
+        return self.concentration.reciprocal()
 
     @property
     def mean(self) -> Tensor:

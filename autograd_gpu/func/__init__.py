@@ -2,14 +2,14 @@
 
 from .forward import jvp, linearize
 from .jacobians import jacfwd, jacrev
-from .modules import functional_call, stack_module_state
+from .modules import functional_call, functionalize, stack_module_state
 from .reverse import grad, grad_and_value, vjp
 from .second import hessian, hessian_diagonal, hvp, laplacian, value_and_derivatives
 from .vmap import vmap
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "hessian_diagonal", "hvp", "jacfwd", "jacrev", "jvp",
-    "laplacian", "linearize", "stack_module_state", "value_and_derivatives", "vjp", "vmap",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "hessian_diagonal", "hvp", "jacfwd",
+    "jacrev", "jvp", "laplacian", "linearize", "stack_module_state", "value_and_derivatives", "vjp", "vmap",
 ]  # fmt: skip
 
 

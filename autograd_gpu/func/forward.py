@@ -8,7 +8,7 @@ from typing import Any
 from ..core.declare.op import RECORD
 from ..core.interpret.duals import Forward, attach, tangent_of
 from ..core.interpret.interpreters import below, entered
-from ..core.interpret.lifted import zeros_like
+from ..core.interpret.level_tensor import zeros_like
 from ..core.interpret.tape import Taping
 from ..core.tensor import Tensor
 from .pytrees import flatten, some_tensors, unflatten, with_aux
@@ -34,8 +34,8 @@ def jvp(
             duals = [RECORD.basic_index(x, ...) for x in leaves]
         for x, t in zip(duals, directions, strict=True):
             attach(x, level, t)
-        found, aux = with_aux(func(*unflatten(spec, duals)), _CALL, has_aux)
-        outs, out_spec = some_tensors(found, _CALL)
+        output, aux = with_aux(func(*unflatten(spec, duals)), _CALL, has_aux)
+        outs, out_spec = some_tensors(output, _CALL)
         with below(level):
             moved = [_tangent(out, level, strict) for out in outs]
     result = unflatten(out_spec, outs), unflatten(out_spec, moved)
@@ -43,11 +43,11 @@ def jvp(
 
 
 def _tangent(out: Tensor, level: Forward, strict: bool) -> Tensor:
-    found: Tensor | None = tangent_of(out, level)
-    if found is None and strict:
+    tangent: Tensor | None = tangent_of(out, level)
+    if tangent is None and strict:
         raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This "
                            "is not allowed with strict=True.")
-    return zeros_like(out) if found is None else found
+    return zeros_like(out) if tangent is None else tangent
 
 
 def _point(primals: Any, tangents: Any, call: str) -> tuple[list[Tensor], list[Tensor], Any]:
@@ -55,11 +55,11 @@ def _point(primals: Any, tangents: Any, call: str) -> tuple[list[Tensor], list[T
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{call}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     leaves, spec = _primals(primals, call)
-    directions, given = flatten(tangents)
-    if spec != given:
+    directions, t_spec = flatten(tangents)
+    if spec != t_spec:
         raise RuntimeError(f"{call}: Expected primals and tangents to have the same python structure. For example, if "
                            "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
-                           f"{spec} and tangents with structure {given}")
+                           f"{spec} and tangents with structure {t_spec}")
     for i, (x, t) in enumerate(zip(leaves, directions, strict=True)):
         if not isinstance(t, Tensor):
             raise RuntimeError(f"{call}: Expected tangents to only contain Tensors, got {type(t)}")
@@ -99,11 +99,11 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
             points = [RECORD.basic_index(x, ...) for x in leaves]
         places = [level.add(x) for x in points]
         outs, out_spec = some_tensors(func(*unflatten(spec, points)), "linearize(f, *primals)")
-        wanted = [level.place_of(out) for out in outs]
+        out_places = [level.place_of(out) for out in outs]
 
     def jvp_fn(*tangents: Any) -> Any:
         _, directions, _ = _point(primals, tangents, "jvp_fn(*tangents)")
-        found = level.push(dict(zip(places, directions, strict=True)), wanted)
-        return unflatten(out_spec, [zeros_like(out) if t is None else t for t, out in zip(found, outs, strict=True)])
+        pushed = level.push(dict(zip(places, directions, strict=True)), out_places)
+        return unflatten(out_spec, [zeros_like(out) if t is None else t for t, out in zip(pushed, outs, strict=True)])
 
     return unflatten(out_spec, outs), jvp_fn

@@ -46,8 +46,8 @@ def jacrev(
             columns = pull(basis(outs))
             parts = [[g.reshape((*out.shape, *x.shape)) for g, x in zip(row, points, strict=True)]
                      for out, row in zip(outs, zip(*[_split(g, sizes) for g in columns], strict=True), strict=True)]
-        found = unflatten(out_spec, [unflatten(in_spec, part) for part in parts])
-        return (found, result[2]) if has_aux else found
+        jac = unflatten(out_spec, [unflatten(in_spec, part) for part in parts])
+        return (jac, result[2]) if has_aux else jac
 
     return jacobian
 
@@ -78,9 +78,9 @@ def jacfwd(
             return pushed[1:]
 
         sizes = [x.numel() for x in points]
-        given = basis(points) if sum(sizes) else [x.new_zeros((1, *x.shape)) for x in points]
-        found, *aux = vmap(push, randomness=randomness, chunk_size=chunk_size)(given)
-        outs, out_spec = flatten(found)
+        seeds = basis(points) if sum(sizes) else [x.new_zeros((1, *x.shape)) for x in points]
+        rows, *aux = vmap(push, randomness=randomness, chunk_size=chunk_size)(seeds)
+        outs, out_spec = flatten(rows)
         parts = []
         for out in outs:
             columns = _split(out, sizes) if sum(sizes) else [out[:0] for _ in points]

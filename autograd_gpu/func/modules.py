@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from ..core.declare.op import RECORD
 from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.utils.stateless import functional_call
 
-__all__ = ["functional_call", "stack_module_state"]
+T = TypeVar("T")
+__all__ = ["functional_call", "functionalize", "stack_module_state"]
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -44,3 +46,12 @@ def _stacked(tensors: list[Tensor], name: str) -> Tensor:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     stacked: Tensor = RECORD.stack([t.detach() for t in tensors])
     return stacked.requires_grad_(tensors[0].requires_grad)
+
+
+def functionalize(func: T, *, remove: str = "mutations") -> T:
+    """`func` itself: transforms here take functions with in-place operations as they are.
+
+    >>> ag.func.functionalize(lambda x: x.clone().add_(1))(ag.zeros(1))
+    tensor([1.])
+    """
+    return func

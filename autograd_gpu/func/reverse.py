@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import backend
-from ..config import GRAD_OFF, INFERENCE, MODES, enable_grad, inference_mode
 from ..core.engine.execute import execute
 from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import Node
 from ..core.interpret.interpreters import below, entered
-from ..core.interpret.lifted import zeros_like
+from ..core.interpret.level_tensor import zeros_like
 from ..core.interpret.recorded import Recorded, Recording, savable
 from ..core.tensor import Tensor, wrap
+from ..modes import GRAD_OFF, INFERENCE, MODES, enable_grad, inference_mode
 from .pytrees import outputs, points, tensors, tree_map, unflatten, with_aux
 
 Gradients = list[Tensor | None]
@@ -120,8 +120,8 @@ def new_level() -> GraphLevel | NestedLevel:
 
 def pulled(level: GraphLevel | NestedLevel, outs: Sequence[Tensor], cotangents: Sequence[Tensor], keep: bool) -> Any:
     """The gradients of the points of a level; zeros for a point that the outputs do not depend on."""
-    found = level.pull(outs, cotangents, keep)
-    return [zeros_like(x) if g is None else g for g, x in zip(found, level.points, strict=True)]
+    grads = level.pull(outs, cotangents, keep)
+    return [zeros_like(x) if g is None else g for g, x in zip(grads, level.points, strict=True)]
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -143,12 +143,12 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, ap
     level = new_level()
     leaves, spec = points(primals)
     with level.on():
-        found, aux = with_aux(func(*unflatten(spec, [level.lift(x) for x in leaves])), api, has_aux)
-        outs, out_spec = outputs(found, api)
+        output, aux = with_aux(func(*unflatten(spec, [level.lift(x) for x in leaves])), api, has_aux)
+        outs, out_spec = outputs(output, api)
 
     def vjp_fn(cotangents: Any, *more: Any) -> Any:
-        given = (cotangents, *more) if more else cotangents
-        grads, given_spec = tensors(given, f"{api}: expected cotangents to contain")
+        tree = (cotangents, *more) if more else cotangents
+        grads, given_spec = tensors(tree, f"{api}: expected cotangents to contain")
         if given_spec != out_spec:
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs "
                                f"to the function. cotangents: {given_spec}, primal output: {out_spec}")
@@ -201,8 +201,8 @@ def grad_and_value(
         leaves, spec = points(picked)
         with level.on():
             lifted = unflatten(spec, [level.lift(x) for x in leaves])
-            found = func(*with_arguments(args, argnums, lifted), **kwargs)
-            out, aux = with_aux(found, api, has_aux)
+            output = func(*with_arguments(args, argnums, lifted), **kwargs)
+            out, aux = with_aux(output, api, has_aux)
             if not isinstance(out, Tensor):
                 raise RuntimeError(f"{api}: Expected f(*args) to return a Tensor, got {type(out)}")
             if out.ndim:

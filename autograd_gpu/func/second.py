@@ -1,11 +1,12 @@
 """Second derivatives: hessian, laplacian, hessian_diagonal, value_and_derivatives and hvp.
 
 1. The function runs once, on a tape (core/interpret/tape.py). Several arguments count as one of d elements.
-2. A plan says which of its calls are curved, and how far tangents and adjoints are needed (local/plan.py).
+2. A plan says which of its calls have a second derivative, and how far tangents and adjoints go (local/plan.py).
 3. `push` carries d tangents and P second tangents forward, P being the number of second derivatives that are wanted of
    each output element; `pull` carries d tangents forward and the adjoints of all o output elements back. The smaller
    of P and o decides.
-4. What a tape cannot keep goes the nested way, forward over reverse mode; one line to the logger says why.
+4. What a tape cannot keep goes the nested way, forward over reverse mode, and what has no jvp is differentiated twice
+   in reverse; one line to the logger says why.
 
 Method: forward propagation of second derivatives, as in Griewank & Walther, Evaluating Derivatives (2008), chapter 13.
 docs/hessian.md has products, memory and examples.
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.interpret.tape import Untapeable
+from ..errors import MissingRuleError
 from .forward import jvp
 from .jacobians import Argnums, jacfwd, jacrev
 from .local.run import Found, Request, by_local_terms, points_of
@@ -44,7 +46,7 @@ def hessian(
 
     `hessian(f)(x)` differentiates by all of x. For a function of one row use `vmap(hessian(f))(x)`: the rows are one
     batch in every operation. ValueError for another method or an input that is not floating-point. What cannot be kept
-    on a tape (a custom Function, an in-place operation) is computed by "nested" and logged; "push" and "pull" raise.
+    on a tape (a custom Function, a write to an argument) is computed by "nested" and logged; "push" and "pull" raise.
     A Hessian that is zero by structure, as that of a ReLU network, has no graph.
 
     >>> ag.func.hessian(lambda x: x[0] ** 2 * x[1])(ag.tensor([1.0, 3.0]))
@@ -103,8 +105,8 @@ def value_and_derivatives(
         if order == 1:
             jacobian, (value, *aux) = jacfwd(_with_value(request), argnums, has_aux=True)(*args, **kwargs)
             return (value, jacobian, *aux)
-        found = _found(request, args, kwargs)
-        return found if has_aux else found[:3]
+        result = _found(request, args, kwargs)
+        return result if has_aux else result[:3]
 
     return derivatives
 
@@ -134,8 +136,8 @@ def _derivative(
 
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        found = _found(Request(api, form, False, func, argnums, has_aux, method), args, kwargs)
-        return (found.second, found.aux) if has_aux else found.second
+        result = _found(Request(api, form, False, func, argnums, has_aux, method), args, kwargs)
+        return (result.second, result.aux) if has_aux else result.second
 
     return derivative
 
@@ -150,7 +152,13 @@ def _found(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> F
                 raise
             _log(f"{request.api}({name_of(request.func)}) is computed by forward over reverse mode: {reason}")
     points_of(request, args)
-    return _nested(request, args, kwargs)
+    try:
+        return _nested(request, args, kwargs, jacfwd)
+    except MissingRuleError as reason:
+        if request.method != "auto":
+            raise
+        _log(f"{request.api}({name_of(request.func)}) is computed by reverse mode over reverse mode: {reason}")
+        return _nested(request, args, kwargs, jacrev)
 
 
 _LOGGED: set[str] = set()
@@ -162,7 +170,7 @@ def _log(text: str) -> None:
     _LOGGED.add(text)
 
 
-# ---- forward over reverse mode -----------------------------------------------------------------------
+# ---- forward or reverse over reverse mode ------------------------------------------------------------
 
 
 def _with_value(request: Request) -> Callable[..., Any]:
@@ -175,14 +183,14 @@ def _with_value(request: Request) -> Callable[..., Any]:
     return both
 
 
-def _nested(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Found:
+def _nested(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], outer: Callable[..., Any]) -> Found:
     inner = jacrev(_with_value(request), request.argnums, has_aux=True)
 
     def first(*args: Any, **kwargs: Any) -> Any:
         jacobian, rest = inner(*args, **kwargs)
         return jacobian, (jacobian, *rest)
 
-    whole, (jacobian, value, *aux) = jacfwd(first, request.argnums, has_aux=True)(*args, **kwargs)
+    whole, (jacobian, value, *aux) = outer(first, request.argnums, has_aux=True)(*args, **kwargs)
     second = whole if request.form == "hessian" else _of_diagonal(request, whole, value, args)
     return Found(value, jacobian, second, aux[0] if aux else None)
 
@@ -191,14 +199,14 @@ def _of_diagonal(request: Request, whole: Any, value: Any, args: tuple[Any, ...]
     """The diagonal or the Laplacian from a nested Hessian."""
     outs, out_spec = flatten(value)
     points, spec = flatten(picked_arguments(args, request.argnums))
-    blocks, count, found = flatten(whole)[0], len(points), []
+    blocks, count, results = flatten(whole)[0], len(points), []
     for k, out in enumerate(outs):
         own = [blocks[(k * count + i) * count + i] for i in range(count)]
         diagonals = [b.reshape((*out.shape, x.numel(), x.numel())).diagonal(0, -2, -1)
                      for b, x in zip(own, points, strict=True)]
         if request.form == "laplacian":
-            found.append(sum([diagonal.sum(-1) for diagonal in diagonals]))
+            results.append(sum([diagonal.sum(-1) for diagonal in diagonals]))
         else:
-            found.append(unflatten(spec, [diagonal.reshape((*out.shape, *x.shape))
+            results.append(unflatten(spec, [diagonal.reshape((*out.shape, *x.shape))
                                           for diagonal, x in zip(diagonals, points, strict=True)]))
-    return unflatten(out_spec, found)
+    return unflatten(out_spec, results)

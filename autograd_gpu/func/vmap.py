@@ -107,9 +107,9 @@ def _run(
         with below(level):
             values = [x if dim is None else moved(RECORD, x, dim, 0) for x, dim in zip(leaves, dims, strict=True)]
         lifted = [x if dim is None else batched(level, x) for x, dim in zip(values, dims, strict=True)]
-        found = func(*unflatten(spec, lifted), **kwargs)
-        outs, out_spec = flatten(found)
-        places = _out_dims(func, out_dims, found, out_spec)
+        output = func(*unflatten(spec, lifted), **kwargs)
+        outs, out_spec = flatten(output)
+        places = _out_dims(func, out_dims, output, out_spec)
         with below(level):
             return unflatten(out_spec, [_result(func, level, x, dim) for x, dim in zip(outs, places, strict=True)])
 
@@ -119,8 +119,8 @@ def _out_dims(func: Any, out_dims: Any, found: Any, spec: Spec) -> list[Any]:
     if type(out_dims) is int:
         return [out_dims] * spec.num_leaves
     call = f"vmap({name_of(func)}, ..., out_dims={out_dims})"
-    given, _ = flatten(out_dims)
-    if not all(dim is None or isinstance(dim, int) for dim in given):
+    dims, _ = flatten(out_dims)
+    if not all(dim is None or isinstance(dim, int) for dim in dims):
         raise ValueError(f"{call}: `out_dims` must be an int, None or a python collection of ints representing where "
                          "in the outputs the vmapped dimension should appear.")
     if isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(found, Tensor):

@@ -77,6 +77,6 @@ def attachable(name: str, module: Any) -> Callable[[Any], RemovableHandle]:
     """The `register_forward_context` method of `module`; TypeError if it is not a module."""
     register = getattr(module, "register_forward_context", None)
     if register is None or isinstance(module, type):
-        found = f"the class {module.__name__}: make one" if isinstance(module, type) else type(module).__name__
-        raise TypeError(f"{name}: expected an nn.Module, got {found}")
+        kind = f"the class {module.__name__}: make one" if isinstance(module, type) else type(module).__name__
+        raise TypeError(f"{name}: expected an nn.Module, got {kind}")
     return register

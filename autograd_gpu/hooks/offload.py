@@ -70,8 +70,8 @@ class offload(MemoryHook):
         self, prefetch: int = 2, min_bytes: int = MIN_BYTES, skip_parameters: bool = True,
         slab_bytes: int = DEFAULT_BYTES,
     ) -> None:  # fmt: skip
-        given = {"prefetch": prefetch, "min_bytes": min_bytes, "slab_bytes": slab_bytes}
-        for name, value in given.items():
+        counts = {"prefetch": prefetch, "min_bytes": min_bytes, "slab_bytes": slab_bytes}
+        for name, value in counts.items():
             check_count("offload", name, value)
         conditions: list[Condition] = [on_device]
         if skip_parameters:

@@ -22,7 +22,7 @@ from ..autograd.saved_hooks import VersionedTensor
 from ..backend import admitted, is_cuda
 from ..backend.cuda import runtime
 from ..core.graph.storage import Storage, listen_to_writes
-from ..core.tensor import StorageTensor, Tensor, wrap, wrap_codes
+from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
 from .codec import Array, Codec, Encoded, Stage, encode
 from .memory_layout import Footprint, View, footprint_of, owner, view_of
 
@@ -39,9 +39,9 @@ class CacheEntry:
         self.packed: list[weakref.ref[PackedFootprint]] = []
 
     def living(self) -> list[PackedFootprint]:
-        found = [packed for ref in self.packed if (packed := ref()) is not None]
-        self.packed = [weakref.ref(packed) for packed in found]
-        return found
+        living = [packed for ref in self.packed if (packed := ref()) is not None]
+        self.packed = [weakref.ref(packed) for packed in living]
+        return living
 
 
 class PackedFootprint:
@@ -57,9 +57,9 @@ class PackedFootprint:
 
     def unpack(self) -> tuple[Array, Storage]:
         """The elements of the footprint, and the storage shared by all tensors unpacked from it (step 3)."""
-        found, sharing = self.shared, _sharing_key(self.key[1] is not None)
-        if found is not None and found[2] == sharing:
-            array, storage = found[0](), found[1]()
+        shared, sharing = self.shared, _sharing_key(self.key[1] is not None)
+        if shared is not None and shared[2] == sharing:
+            array, storage = shared[0](), shared[1]()
             if array is not None and storage is not None and storage.version == 0:
                 return array.reshape(-1), storage
         array = admitted(self.encoded.decode())
@@ -104,7 +104,7 @@ class PackCache:
         entries: dict[CacheEntry, list[PackedFootprint]] = {}
         for packed in self.living():
             entries.setdefault(packed.entry, []).append(packed)
-        return sum([_shown(found) for found in entries.values()])
+        return sum([_shown(group) for group in entries.values()])
 
     def pack(self, tensor: Tensor, info: SaveInfo) -> PackedTensor | VersionedTensor:
         """The pack hook; a tensor that no codec takes is kept unpacked."""
@@ -122,7 +122,7 @@ class PackCache:
             except BaseException:  # an in-place operation is undone, and its version number reused
                 self.entries.pop(info.storage, None)
                 raise
-        float8 = tensor.dtype if isinstance(tensor, StorageTensor) else None
+        float8 = tensor.dtype if isinstance(tensor, Float8Tensor) else None
         return PackedTensor(packed, view_of(array, footprint, packed.footprint), float8, info.node_seq)
 
     def _packed(self, footprint: Footprint, key: Key, array: Array, info: SaveInfo) -> PackedFootprint | None:

@@ -79,10 +79,10 @@ def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:
 
 
 def bears_rounding(tensor: Tensor, info: SaveInfo) -> bool:
-    """Whether the derivative that reads the tensor changes little if that does: `sensitive` of the op's block."""
+    """Whether the derivative that reads the tensor changes little if that does: `no_lossy_save` of the op's block."""
     op = REGISTRY.get(info.op)
-    sensitive = op.sensitive if op is not None else False
-    return not (info.name in sensitive if isinstance(sensitive, tuple) else sensitive)
+    kept = op.no_lossy_save if op is not None else False
+    return not (info.name in kept if isinstance(kept, tuple) else kept)
 
 
 class quantize(MemoryHook):
@@ -111,9 +111,9 @@ class quantize(MemoryHook):
     ) -> None:  # fmt: skip
         if dtype is None:
             raise TypeError(f"quantize: dtype is missing; use one of {', '.join(map(str, FORMATS))}")
-        wanted = as_dtype(dtype)
-        if wanted not in FORMATS:
-            raise TypeError(f"quantize: {wanted} is not supported; use one of {', '.join(map(str, FORMATS))}")
+        target = as_dtype(dtype)
+        if target not in FORMATS:
+            raise TypeError(f"quantize: {target} is not supported; use one of {', '.join(map(str, FORMATS))}")
         if granularity not in ("tensor", "row"):
             raise ValueError(f"quantize: granularity must be 'tensor' or 'row', not {granularity!r}")
         check_count("quantize", "min_bytes", min_bytes)
@@ -122,4 +122,4 @@ class quantize(MemoryHook):
             conditions.append(no_leaf)
         if predicate is not None:
             conditions.append(checked_predicate("quantize", predicate))
-        super().__init__((Stage(Quantizer(wanted, granularity), tuple(conditions)),))
+        super().__init__((Stage(Quantizer(target, granularity), tuple(conditions)),))

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ..absent import getattr_of
 from ..core.tensor import Parameter
+from ..missing_names import getattr_of
 from . import functional, hooks, init, module, transformer, utils
 from .activation import (
     GELU,
@@ -184,7 +184,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would accept any name
-    __getattr__ = getattr_of(__name__, modules="")
+    __getattr__ = getattr_of(__name__, DataParallel="parallel")
 
 
 def __dir__() -> list[str]:

@@ -63,27 +63,27 @@ class BackwardHooks:
         return watched if type(result) is tuple else type(result)(*watched)  # a namedtuple
 
     def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
-        found = _placed(grads, places, count)
+        placed = _placed(grads, places, count)
         for hook in self.pre_hooks:
-            found = _replaced(hook(self.module, found), found, "Backward pre hook", "grad_output")
-        self.grad_outputs = found
+            placed = _replaced(hook(self.module, placed), placed, "Backward pre hook", "grad_output")
+        self.grad_outputs = placed
         if not self.watches_inputs:
             for hook in self.hooks:
-                result = hook(self.module, (None,) * self.inputs, found)
+                result = hook(self.module, (None,) * self.inputs, placed)
                 if result is not None and any(g is not None for g in result):
                     raise RuntimeError("Backward hook for Modules where no input requires gradient should always "
                                        "return None or None for all gradients.")
             self.grad_outputs = None
-        return tuple([found[i] for i in places])
+        return tuple([placed[i] for i in places])
 
     def _inputs_done(self, grads: Grads, places: list[int]) -> Grads | None:
         if self.grad_outputs is None:  # the gradient bypassed the outputs, as in a double backward
             return None
-        found = _placed(grads, places, self.inputs)
+        placed = _placed(grads, places, self.inputs)
         for hook in self.hooks:
-            found = _replaced(hook(self.module, found, self.grad_outputs), found, "Backward hook", "grad_input")
+            placed = _replaced(hook(self.module, placed, self.grad_outputs), placed, "Backward hook", "grad_input")
         self.grad_outputs = None
-        return tuple([found[i] for i in places])
+        return tuple([placed[i] for i in places])
 
 
 def _watched(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, list[int]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from itertools import islice
 from typing import Any, TypeVar, overload
 
 from .fused import run
 from .module import Module
-from .registry import MODULE
+from .registry import MODULE, read
 
 Self = TypeVar("Self", bound="_Ordered")
 
@@ -17,19 +18,24 @@ class _Ordered(Module):
     """Base of Sequential and ModuleList: children with the names "0", "1", ... unless named otherwise."""
 
     def __len__(self) -> int:
-        return len(self._ag_names())
+        return self._ag_kinds.children
 
     def __iter__(self) -> Iterator[Module]:
-        return iter([getattr(self, name) for name in self._ag_names()])
+        return iter([read(self, name) for name in self._ag_names()])
 
     def _ag_names(self) -> list[str]:
         return [name for name, kind in self._ag_kinds.items() if kind == MODULE]
 
-    def _ag_name_at(self, index: int) -> str:
-        names, index = self._ag_names(), operator.index(index)
-        if not -len(names) <= index < len(names):
+    def _ag_position(self, index: int) -> int:
+        index, size = operator.index(index), len(self)
+        if not -size <= index < size:
             raise IndexError(f"index {index} is out of range")
-        return names[index]
+        return index % size
+
+    def _ag_name_at(self, index: int) -> str:
+        kinds = self._ag_kinds
+        names = kinds if kinds.children == len(kinds) else self._ag_names()
+        return next(islice(names, self._ag_position(index), None))
 
     @overload
     def __getitem__(self, index: int) -> Module: ...
@@ -38,8 +44,8 @@ class _Ordered(Module):
 
     def __getitem__(self, index: int | slice) -> Module:
         if isinstance(index, slice):
-            return self._ag_of([(name, getattr(self, name)) for name in self._ag_names()[index]])
-        return getattr(self, self._ag_name_at(index))
+            return self._ag_of([(name, read(self, name)) for name in self._ag_names()[index]])
+        return read(self, self._ag_name_at(index))
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._ag_name_at(index), module)
@@ -47,7 +53,7 @@ class _Ordered(Module):
     def __delitem__(self, index: int | slice) -> None:
         names = self._ag_names()
         doomed = names[index] if isinstance(index, slice) else [self._ag_name_at(index)]
-        children = [(name, getattr(self, name)) for name in names]
+        children = [(name, read(self, name)) for name in names]
         kept = [(name, module) for name, module in children if name not in doomed]
         numbered = all(name.isdigit() for name in names)
         self._ag_replace([(str(i) if numbered else name, module) for i, (name, module) in enumerate(kept)])
@@ -179,11 +185,12 @@ class ModuleList(_Ordered):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
+    def _ag_name_at(self, index: int) -> str:
+        name = str(self._ag_position(index))  # not by counting, which takes as long as the list
+        return name if self._ag_kinds.get(name) == MODULE else super()._ag_name_at(index)
+
     def _ag_of(self, children: list[tuple[str, Module]]) -> ModuleList:
         return type(self)(module for _, module in children)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("a ModuleList is not called: iterate over it in the owner's forward")
 
     def __repr__(self) -> str:
         """Groups consecutive modules with equal text in one line: (0-2): 3 x Linear(...)."""
@@ -217,10 +224,12 @@ class ModuleDict(Module):
             self.update(modules)
 
     def _ag_children(self) -> dict[str, Module]:
-        return {name: getattr(self, name) for name, kind in self._ag_kinds.items() if kind == MODULE}
+        return {name: read(self, name) for name, kind in self._ag_kinds.items() if kind == MODULE}
 
     def __getitem__(self, key: str) -> Module:
-        return self._ag_children()[key]
+        if key not in self:
+            raise KeyError(key)
+        return read(self, key)
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -231,7 +240,7 @@ class ModuleDict(Module):
         delattr(self, key)
 
     def __len__(self) -> int:
-        return len(self._ag_children())
+        return self._ag_kinds.children
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ag_children())

@@ -11,9 +11,9 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS, as_dtype
 from ..backend.arrays.memory_format import is_contiguous_format
-from ..config import no_grad
 from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor
+from ..modes import no_grad
 from .parameter import is_lazy
 from .registry import BUFFER, TRANSIENT
 from .traversal import M, Tree
@@ -100,10 +100,10 @@ def parse(
             device = value
         elif value is not None and not isinstance(value, bool):
             dtype = value
-    wanted = None if dtype is None else as_dtype(dtype)
-    if wanted is not None and wanted not in FLOATS:
-        raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={wanted}")
-    return (None if device is None else Device(device)), wanted
+    target = None if dtype is None else as_dtype(dtype)
+    if target is not None and target not in FLOATS:
+        raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={target}")
+    return (None if device is None else Device(device)), target
 
 
 def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> None:
@@ -133,7 +133,7 @@ def convert(root: Tree[Any], device: Device | None, dtype: np.dtype | None) -> N
 
 
 def _as_wanted(tensor: Tensor, device: Device | None, dtype: np.dtype | None) -> Tensor:
-    wanted = tensor.detach()
+    result = tensor.detach()
     if device is not None:
-        wanted = wanted.to(device)
-    return wanted.to(dtype) if dtype is not None and tensor.dtype in FLOATS else wanted
+        result = result.to(device)
+    return result.to(dtype) if dtype is not None and tensor.dtype in FLOATS else result

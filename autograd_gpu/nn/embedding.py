@@ -8,7 +8,7 @@ from ..core.tensor import Parameter, Tensor
 from ..ops.creation.factories import empty
 from . import functional as F
 from . import init
-from .functional_embedding import check_dense, check_every_use
+from .functional_embedding import check_dense
 from .module import Module
 
 
@@ -112,7 +112,7 @@ class EmbeddingBag(_Table):
     """The sum, mean or maximum (`mode`) of table rows per bag: -> (bags, embedding_dim); see ag.embedding_bag.
 
     The bags are the rows of an input (bags, n), or start at `offsets` (bags,) in an input (n,). NotImplementedError for
-    `sparse` and `scale_grad_by_freq`.
+    `sparse`.
 
     >>> ag.nn.EmbeddingBag(10, 4)(ag.tensor([1, 2, 1]), ag.tensor([0, 2])).shape
     (2, 4)
@@ -127,7 +127,6 @@ class EmbeddingBag(_Table):
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
             False, device, dtype,
         )  # fmt: skip
-        check_every_use(scale_grad_by_freq)
         self.mode = mode
         self.include_last_offset = include_last_offset
 
@@ -135,7 +134,7 @@ class EmbeddingBag(_Table):
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
         return F.embedding_bag(
-            input, self.weight, offsets, self.max_norm, self.norm_type, mode=self.mode,
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
             per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """The functions of PyTorch's nn.functional; most are ops."""
 
-from ..absent import getattr_of
+from ..missing_names import getattr_of
 from ..ops.binding import MODULES
 from .functional_embedding import embedding, embedding_bag
 from .functional_inplace import (

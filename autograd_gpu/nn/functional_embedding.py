@@ -6,8 +6,8 @@ from typing import Any
 
 from .. import ops
 from ..autograd import Function
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 
 
 def embedding(
@@ -31,11 +31,7 @@ def embedding(
         raise ValueError(f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows")
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
-    rows = ops.embedding(input, weight, padding_idx)
-    if not scale_grad_by_freq or not rows.requires_grad:
-        return rows
-    uses = ops.bincount(input.ravel(), minlength=weight.shape[0])[input]
-    return _Shared.apply(rows, 1 / uses.to(rows.dtype).unsqueeze(-1))
+    return ops.embedding(input, shared_by_uses(weight, input) if scale_grad_by_freq else weight, padding_idx)
 
 
 def embedding_bag(
@@ -45,41 +41,57 @@ def embedding_bag(
 ) -> Tensor:  # fmt: skip
     """The sum, mean or maximum of the rows of each bag; see ag.embedding_bag, and `embedding` for `max_norm`.
 
-    NotImplementedError for `sparse` and `scale_grad_by_freq`.
+    NotImplementedError for `sparse`, ValueError for `scale_grad_by_freq` with "max".
 
     >>> ag.nn.functional.embedding_bag(ag.tensor([[0, 1]]), ag.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[2., 3.]])
     """
     check_dense(sparse)
-    check_every_use(scale_grad_by_freq)
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
     if max_norm is not None:
         limit_rows(weight, input, max_norm, norm_type)
+    weight = shared_by_uses(weight, input) if scale_grad_by_freq else weight
     return ops.embedding_bag(input, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx)
 
 
+def shared_by_uses(weight: Tensor, indices: Tensor) -> Tensor:
+    """`weight`, whose gradient is divided by the number of times that `indices` name each row."""
+    if not weight.requires_grad:
+        return weight
+    uses = ops.bincount(indices.ravel(), minlength=weight.shape[0]).clamp(1)
+    return _Shared.apply(weight, 1 / uses.to(weight.dtype).unsqueeze(-1))
+
+
 class _Shared(Function):
-    """The identity on `rows`, whose gradient is multiplied by `share`."""
+    """The identity on `weight`, whose gradient is multiplied by `share`."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, share: Tensor) -> Tensor:
-        ctx.save_for_backward(share)
-        return rows.view(rows.shape)
+    def forward(weight: Tensor, share: Tensor) -> Tensor:
+        return weight.view(weight.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         (share,) = ctx.saved_tensors
         return g * share, None
 
+    @staticmethod
+    def jvp(ctx: Any, t: Tensor, _: None) -> Tensor:
+        """The tangent that fits to this gradient."""
+        (share,) = ctx.saved_tensors
+        return t * share
+
 
 def check_dense(sparse: bool) -> None:
     if sparse:
         raise NotImplementedError("embedding: gradients are dense; leave out sparse=True")
-
-
-def check_every_use(scale_grad_by_freq: bool) -> None:
-    if scale_grad_by_freq:
-        raise NotImplementedError("embedding_bag: scale_grad_by_freq is not implemented; divide the gradient of the "
-                                  "weight by the counts in a hook on it")
 
 
 def limit_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:

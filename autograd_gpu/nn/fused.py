@@ -14,6 +14,7 @@ from .hooks import EVERYWHERE
 from .linear import Linear
 from .module import Module
 from .piecewise_activations import LeakyReLU
+from .registry import own_dict
 
 # By exact class, since a subclass may override forward. The parameters are attributes of the module.
 ACTIVATIONS: dict[type[Module], str] = {
@@ -29,7 +30,7 @@ FUNCTIONS: dict[Any, str] = {
 
 def _plain(module: Module) -> bool:
     """Whether a call of `module` runs only its class's forward: no hooks, no overridden attributes."""
-    return not module._ag_hooks and "forward" not in module.__dict__
+    return not module._ag_hooks and "forward" not in own_dict(module)
 
 
 def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:

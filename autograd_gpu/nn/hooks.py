@@ -94,8 +94,8 @@ class _Run:
         self.args, self.kwargs = changed
 
     def _after(self, hook: Hook) -> None:
-        given = (self.args, self.kwargs) if hook.with_kwargs else (self.args,)
-        changed = hook.function(self.module, *given, self.result)
+        inputs = (self.args, self.kwargs) if hook.with_kwargs else (self.args,)
+        changed = hook.function(self.module, *inputs, self.result)
         if changed is not None:
             self.result = changed
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import backend, ops, random
 from ..backend.arrays.dtypes import float64, wide
-from ..config import no_grad
 from ..core.tensor import Tensor, wrap
 from ..errors import warn_user
+from ..modes import no_grad
 from ..random import Generator
 
 __all__ = [

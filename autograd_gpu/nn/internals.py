@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.graph.hooks import Hooks
 from .hooks import Hook
-from .registry import BUFFER, TRANSIENT, Registry
+from .registry import BUFFER, TRANSIENT, Kinds, Registry, own_dict, read
 
 if TYPE_CHECKING:
     Dict = MutableMapping[Any, Any]
@@ -78,7 +78,7 @@ class Members(View):
     def __getitem__(self, name: str) -> Any:
         if self.owner._ag_kinds.get(name) not in self.wanted:
             raise KeyError(name)
-        return getattr(self.owner, name)
+        return read(self.owner, name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         kind = self.owner._ag_kinds.get(name)
@@ -86,7 +86,7 @@ class Members(View):
 
     def __delitem__(self, name: str) -> None:
         self[name]  # KeyError for other attributes
-        delattr(self.owner, name)
+        Registry.__delattr__(self.owner, name)  # not that of a subclass, which may have come here
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name, kind in self.owner._ag_kinds.items() if kind in self.wanted])
@@ -123,8 +123,47 @@ class Transients(Set):
         if name in self:
             self.owner._ag_kinds[name] = BUFFER
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return set, (set(iter(self)),)
+
     def __repr__(self) -> str:
         return repr(set(iter(self)))
+
+
+class Attributes(View):
+    """The `__dict__` of a module as PyTorch's has it: registered attributes are in `_parameters` and its like."""
+
+    shared = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
+
+    def __init__(self, owner: Registry) -> None:
+        self.owner, self.plain = owner, own_dict(owner)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return read(self.owner, name) if name in self.shared else self.plain[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in (self.owner._ag_kinds or ()):
+            raise KeyError(f"{name!r} is registered in this module: assign module.{name}, or delete it first")
+        object.__setattr__(self.owner, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self or name in self.shared:
+            raise KeyError(name)
+        del self.plain[name]
+
+    def __contains__(self, name: object) -> bool:
+        kinds = self.owner._ag_kinds
+        if kinds is None:
+            return name in self.plain
+        return name in self.shared or (name in self.plain and name not in kinds and name != "_ag_kinds")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name in (*self.shared, *self.plain) if name in self])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 class HooksOf(View):
@@ -158,14 +197,15 @@ def members(*kinds: str) -> Any:
     def read(self: Registry) -> Members:
         return Members(self, *kinds)
 
-    def replace(self: Registry, given: Mapping[str, Any]) -> None:
-        given = dict(given)
+    def replace(self: Registry, entries: Mapping[str, Any]) -> None:
+        entries = dict(entries)
+        if self._ag_kinds is None:  # of a module made by __new__
+            self._ag_kinds = Kinds()
         for name in Members(self, *kinds):
-            if name not in given:
+            if name not in entries:
                 object.__delattr__(self, name)
-        # a new dict: a clone made by copying __dict__ shares that of its original until here
-        self._ag_kinds = {name: kind for name, kind in self._ag_kinds.items() if kind not in kinds or name in given}
-        Members(self, *kinds).update(given)
+        self._ag_kinds = Kinds(item for item in self._ag_kinds.items() if item[1] not in kinds or item[0] in entries)
+        Members(self, *kinds).update(entries)
 
     return property(read, replace)
 
@@ -178,10 +218,10 @@ def _hooks_of(attribute: str, kind: str, wrap: Callable[[Any], Any], function_of
             setattr(self, attribute, Hooks())
         return HooksOf(getattr(self, attribute), kind, wrap, function_of)
 
-    def replace(self: Any, given: Mapping[int, Any]) -> None:
-        given, view = dict(given), read(self)
+    def replace(self: Any, hooks: Mapping[int, Any]) -> None:
+        hooks, view = dict(hooks), read(self)
         view.clear()
-        view.update(given)
+        view.update(hooks)
 
     return property(read, replace)
 

@@ -5,10 +5,11 @@ Its base classes: registry.py (attributes), traversal.py, hooks.py, state_dict.p
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from ..absent import warn_once
 from ..autograd.zero_grad import zero_grad
+from ..missing_names import warn_once
 from . import hooks
 from .convert import Movable
 from .hooks import (
@@ -19,8 +20,8 @@ from .hooks import (
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
 )
-from .internals import Transients, members, module_hooks, state_hooks
-from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT
+from .internals import Attributes, Transients, members, module_hooks, state_hooks
+from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT, own_dict
 from .state_dict import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, IncompatibleKeys, Stateful
 
 __all__ = [
@@ -67,6 +68,23 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
     def _non_persistent_buffers_set(self) -> Transients:
         """The names of the buffers that are not in `state_dict`."""
         return Transients(self)
+
+    @_non_persistent_buffers_set.setter
+    def _non_persistent_buffers_set(self, names: Iterable[str]) -> None:
+        names = set(names)
+        for name in self._buffers:
+            self._ag_kinds[name] = TRANSIENT if name in names else BUFFER
+
+    @property
+    def __dict__(self) -> Any:
+        """The attributes, as PyTorch's Module has them."""
+        return Attributes(self)
+
+    @__dict__.setter
+    def __dict__(self, attributes: Mapping[str, Any]) -> None:
+        attributes = dict(attributes)
+        own_dict(self).clear()
+        Attributes(self).update(attributes)
 
     def __init__(self) -> None:
         super().__init__()

@@ -68,9 +68,9 @@ def multi_head_attention_forward(
 
 def _as_batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     """query, key and value with a batch dimension; identical tensors stay identical, for a single projection."""
-    found = query.unsqueeze(1)
-    found_key = found if key is query else key.unsqueeze(1)
-    return found, found_key, found_key if value is key else value.unsqueeze(1)
+    batched = query.unsqueeze(1)
+    found_key = batched if key is query else key.unsqueeze(1)
+    return batched, found_key, found_key if value is key else value.unsqueeze(1)
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None) -> bool:

@@ -10,7 +10,7 @@ from ..backend import device_of, is_array
 from ..backend.arrays.device import Device
 from ..core.graph.storage import bump_version, storage_of
 from ..core.size import Size
-from ..core.tensor import Parameter, StorageTensor, Tensor, rebuild, wrap_given
+from ..core.tensor import Float8Tensor, Parameter, Tensor, rebuild, wrap_given
 from ..ops.creation.factories import empty
 
 
@@ -33,7 +33,7 @@ class Buffer(Tensor):
     def __new__(cls, data: Any, *, persistent: bool = True) -> Buffer:
         if not isinstance(data, Tensor) and is_array(data):
             data = wrap_given(data)
-        if isinstance(data, StorageTensor) or not isinstance(data, Tensor):
+        if isinstance(data, Float8Tensor) or not isinstance(data, Tensor):
             raise TypeError(f"Buffer expects a Tensor or an array, got {type(data).__name__}; pass other tensors to "
                             "register_buffer")
         result = rebuild(cls if persistent else TransientBuffer, data._array, False, None)

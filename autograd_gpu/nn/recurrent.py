@@ -92,11 +92,11 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def extra_repr(self) -> str:
-        found = f"{self.input_size}, {self.hidden_size}"
+        text = f"{self.input_size}, {self.hidden_size}"
         defaults = {
             "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False
         }
-        return found + "".join([f", {k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v])
+        return text + "".join([f", {k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v])
 
     # ---- a call --------------------------------------------------------------------------------
 
@@ -146,18 +146,18 @@ class RNNBase(Module):
 
     def _ag_layers(self, rows: Tensor, states: States, sizes: tuple[int, ...]) -> tuple[Tensor, States]:
         """The rows behind the last layer, and the last states of all layers and directions."""
-        found: list[States] = []
+        lasts: list[States] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 rows = F.dropout(rows, self.dropout, self.training)
             outs = []
             for reverse, suffix in enumerate(self._ag_suffixes()):
-                first = tuple([state[len(found)] for state in states])
+                first = tuple([state[len(lasts)] for state in states])
                 out, *last = self._ag_layer(rows, first, f"_l{layer}{suffix}", sizes, bool(reverse))
                 outs.append(out)
-                found.append(tuple(last))
+                lasts.append(tuple(last))
             rows = outs[0] if len(outs) == 1 else cat(outs, -1)
-        return rows, tuple([stack(last) for last in zip(*found, strict=True)])
+        return rows, tuple([stack(last) for last in zip(*lasts, strict=True)])
 
     def _ag_parameters(self, name: str) -> tuple[Tensor, Tensor, Any, Any]:
         """weight_ih, weight_hh, bias_ih and bias_hh of a layer; the biases may be None."""
@@ -307,8 +307,8 @@ class LSTM(RNNBase):
         weight_ih, weight_hh, bias_ih, bias_hh = self._ag_parameters(name)
         weight_hr = getattr(self, f"weight_hr{name}") if self.proj_size else None
         x = linear(rows, weight_ih, _added(bias_ih, bias_hh))
-        found = lstm_layer(x, *states, weight_hh, weight_hr, sizes=sizes, reverse=reverse)
-        return found.out, found.h_n, found.c_n
+        result = lstm_layer(x, *states, weight_hh, weight_hr, sizes=sizes, reverse=reverse)
+        return result.out, result.h_n, result.c_n
 
 
 class GRU(RNNBase):
@@ -341,8 +341,8 @@ class GRU(RNNBase):
 
     def _ag_layer(self, rows: Tensor, states: States, name: str, sizes: tuple[int, ...], reverse: bool) -> States:
         weight_ih, weight_hh, bias_ih, bias_hh = self._ag_parameters(name)
-        found = gru_layer(linear(rows, weight_ih, bias_ih), *states, weight_hh, bias_hh, sizes=sizes, reverse=reverse)
-        return found.out, found.h_n
+        result = gru_layer(linear(rows, weight_ih, bias_ih), *states, weight_hh, bias_hh, sizes=sizes, reverse=reverse)
+        return result.out, result.h_n
 
 
 def _check_no_projection(others: dict[str, Any]) -> None:

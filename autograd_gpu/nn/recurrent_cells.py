@@ -121,10 +121,10 @@ class LSTMCell(RNNCellBase):
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         rows, h, c = self._ag_rows(input, None if hx is None else pair_of(hx), 2)
         x = linear(rows, self.weight_ih, self._ag_bias())
-        found = lstm_layer(x, h, c, self.weight_hh, sizes=(rows.shape[0],))
+        result = lstm_layer(x, h, c, self.weight_hh, sizes=(rows.shape[0],))
         if input.ndim == 1:
-            return found.out.squeeze(0), found.c_n.squeeze(0)
-        return found.out, found.c_n
+            return result.out.squeeze(0), result.c_n.squeeze(0)
+        return result.out, result.c_n
 
 
 class GRUCell(RNNCellBase):

@@ -1,16 +1,23 @@
 """The attributes of a module: which of them are parameters, buffers and child modules.
 
 Note [Attributes of a module]
-A parameter, buffer or child is an ordinary attribute in the instance's dict. Module has no __getattr__, which would add
-20 ns to each attribute read, since Python then has no fast path. `_ag_kinds` lists the registered attributes in order
-with their kinds; it holds no values, so the two cannot disagree. Nothing here reads `self.__dict__`, whose creation
+A parameter, buffer or child is an ordinary attribute in the instance's dict, so reading it runs no Python code.
+`_ag_kinds` lists the registered attributes in order with their kinds; it holds no values, so the two cannot disagree.
+Where PyTorch's programs see the difference, Module looks as PyTorch's:
+
+* `__dict__` of a module is a view (internals.py) that has `_parameters`, `_buffers` and `_modules` in the place of the
+  registered attributes.
+* `Module.__getattr__` exists, for subclasses that call `super().__getattr__(name)`. A subclass with a `__getattr__` of
+  its own is asked for registered attributes, for which `__getattribute__` is replaced.
+
+The library itself reads attributes by `read`, which asks neither, and does not create the dict of an instance, which
 makes later reads slower (19 ns instead of 8). Private names begin with `_ag_`, to avoid clashes with users' subclasses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from ..core.tensor import Parameter, Tensor
 from .parameter import Buffer
@@ -18,16 +25,42 @@ from .parameter import Buffer
 PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "non-persistent buffer", "child module"
 _PLURAL = {PARAMETER: "parameters", BUFFER: "buffers", TRANSIENT: "buffers", MODULE: "module"}  # PyTorch's words
 
+read = object.__getattribute__
+
+
+class Kinds(dict[str, str]):
+    """The kinds of registered attributes by name; `children` counts the child modules among them."""
+
+    def __init__(self, kinds: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(kinds)
+        self.children = list(self.values()).count(MODULE)
+
+    def __setitem__(self, name: str, kind: str) -> None:
+        self.children += (kind == MODULE) - (self.get(name) == MODULE)
+        super().__setitem__(name, kind)
+
+    def __delitem__(self, name: str) -> None:
+        self.children -= self[name] == MODULE
+        super().__delitem__(name)
+
+    def __reduce__(self) -> Any:
+        return Kinds, (dict(self),)
+
 
 class Registry:
     """The part of Module that registers attributes."""
 
     # Attribute name -> PARAMETER, BUFFER, TRANSIENT or MODULE. The class attribute is None before __init__, so that a
     # subclass's __getattr__ is not called, which may read an attribute that does not exist yet.
-    _ag_kinds: dict[str, str] = None  # type: ignore[assignment]
+    _ag_kinds: Kinds = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
-        self._ag_kinds = {}
+        self._ag_kinds = Kinds()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__getattr__ is not Registry.__getattr__ and cls.__getattribute__ is read:
+            cls.__getattribute__ = _without_registered  # type: ignore[method-assign,assignment]
 
     def __setstate__(self, state: Any) -> None:
         """Sets the attributes of a copied or unpickled module; a shallow copy gets its own registry."""
@@ -35,22 +68,22 @@ class Registry:
         for name, value in {**(plain or {}), **(slots or {})}.items():
             object.__setattr__(self, name, type(value)(value) if name in ("_ag_kinds", "_ag_hooks") else value)
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...  # attributes set by register_buffer and add_module
+    def __getattr__(self, name: str) -> Any:
+        """Returns a registered attribute; AttributeError for a name that does not exist."""
+        return read(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         kinds = self._ag_kinds
         kind = None if kinds is None else kinds.get(name)
         if isinstance(value, (Parameter, Registry, Buffer)):
-            wanted = _kind_of(value)
+            new_kind = _kind_of(value)
             if kinds is None:
-                raise AttributeError(f"cannot assign {_PLURAL[wanted]} before Module.__init__() call")
-            if kind == PARAMETER and wanted == MODULE:
+                raise AttributeError(f"cannot assign {_PLURAL[new_kind]} before Module.__init__() call")
+            if kind == PARAMETER and new_kind == MODULE:
                 raise _wrong_kind(name, kind, value)
             if isinstance(value, Buffer):
                 value.__class__ = Tensor  # type: ignore[assignment]  # Buffer adds nothing but the wish
-            self._ag_register(name, value, wanted)
+            self._ag_register(name, value, new_kind)
             return
         if kind is not None and value is not None and not (kind in (BUFFER, TRANSIENT) and isinstance(value, Tensor)):
             raise _wrong_kind(name, kind, value)
@@ -58,10 +91,11 @@ class Registry:
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
-        self._ag_kinds.pop(name, None)
+        if name in (self._ag_kinds or ()):
+            del self._ag_kinds[name]
 
     def __dir__(self) -> list[str]:
-        return sorted(name for name in super().__dir__() if not name[0].isdigit())
+        return sorted(name for name in {*super().__dir__(), *own_dict(self)} if not name[0].isdigit())
 
     def _ag_register(self, name: str, value: Any, kind: str) -> None:
         if hasattr(getattr(type(self), name, None), "__set__"):
@@ -120,8 +154,18 @@ class Registry:
 
     def _ag_members(self, *kinds: str) -> Iterator[tuple[str, Any]]:
         for name, kind in self._ag_kinds.items():
-            if kind in kinds and (value := getattr(self, name)) is not None:
+            if kind in kinds and (value := read(self, name)) is not None:
                 yield name, value
+
+
+own_dict: Callable[[Registry], dict[str, Any]] = Registry.__dict__["__dict__"].__get__  # not the view of Module
+
+
+def _without_registered(self: Registry, name: str) -> Any:
+    """Hides registered attributes, so that Python asks the `__getattr__` of the class for them."""
+    if name in (read(self, "_ag_kinds") or ()):
+        raise AttributeError(name)
+    return read(self, name)
 
 
 def _kind_of(value: Parameter | Registry | Buffer) -> str:

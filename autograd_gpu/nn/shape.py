@@ -52,8 +52,8 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
-            found = type(unflattened_size).__name__
-            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {found}")
+            kind = type(unflattened_size).__name__
+            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {kind}")
         for i, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError("unflattened_size must be tuple of ints, but found element of type "

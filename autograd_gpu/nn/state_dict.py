@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..config import no_grad
 from ..core.graph.hooks import Hooks, RemovableHandle, add
 from ..core.tensor import Parameter, Tensor
+from ..modes import no_grad
 from .parameter import UninitializedParameter, is_lazy
 from .registry import BUFFER, MODULE, PARAMETER
 from .torch_interop import as_own
@@ -26,6 +26,15 @@ class IncompatibleKeys(NamedTuple):
     def __repr__(self) -> str:
         listed = f"{type(self).__name__}(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
         return listed if any(self) else "<All keys matched successfully>"
+
+
+class WithoutModule(NamedTuple):
+    """A load pre-hook that does not take the module; it can be pickled, unlike a closure."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, module: Any, *args: Any) -> Any:
+        return self.hook(*args)
 
 
 class StateDict(dict[str, Any]):
@@ -149,11 +158,8 @@ class Stateful(Tree[M]):
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """`register_load_state_dict_pre_hook`, by default for a hook that does not take the module."""
-
-        def without_module(module: Any, *args: Any) -> Any:
-            return hook(*args)
-
-        return self._ag_add_state_hook(LOAD_PRE, hook if with_module else without_module)
+        taken: Any = hook if with_module else WithoutModule(hook)
+        return self._ag_add_state_hook(LOAD_PRE, taken)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Registers a hook that runs before a state dict is loaded, and may change the dict in place.

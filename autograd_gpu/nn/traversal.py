@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..core.tensor import Parameter, Tensor
@@ -46,17 +46,22 @@ class Tree(Registry, Generic[M]):
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def _ag_named_tensors(
-        self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+        """What `get_members_fn(module)` has for this module, or for all with `recurse`, by dotted name, without None.
+
+        `get_members_fn` returns pairs (name, value).
+        """
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else iter([(prefix, self)])
-        seen: set[Tensor] = set()
+        seen: set[Any] = set()
         for path, module in modules:
-            for name, tensor in module._ag_members(*kinds):
-                if remove_duplicate and tensor in seen:
+            for name, value in get_members_fn(module):
+                if value is None or (remove_duplicate and value in seen):
                     continue
-                seen.add(tensor)
-                yield (f"{path}.{name}" if path else name), tensor
+                seen.add(value)
+                yield (f"{path}.{name}" if path else name), value
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -69,7 +74,7 @@ class Tree(Registry, Generic[M]):
         >>> [(name, p.shape) for name, p in net.named_parameters(prefix="net")]
         [('net.0.weight', (2, 3)), ('net.0.bias', (2,))]
         """
-        return self._ag_named_tensors((PARAMETER,), prefix, recurse, remove_duplicate)
+        return self._named_members(_parameters_of, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters, a shared one once, as for an optimizer.
@@ -84,7 +89,7 @@ class Tree(Registry, Generic[M]):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """The buffers by dotted name, a shared one once."""
-        return self._ag_named_tensors((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
+        return self._named_members(_buffers_of, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers, a shared one once."""
@@ -170,3 +175,11 @@ class Tree(Registry, Generic[M]):
         if not hasattr(module, name):
             raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
         return module._ag_kinds.get(name), getattr(module, name)
+
+
+def _parameters_of(module: Tree[Any]) -> Iterator[tuple[str, Any]]:
+    return module._ag_members(PARAMETER)
+
+
+def _buffers_of(module: Tree[Any]) -> Iterator[tuple[str, Any]]:
+    return module._ag_members(BUFFER, TRANSIENT)

@@ -19,8 +19,19 @@ from .elementwise import (
     trigonometric,
     unary,
 )
-from .indexing import basic_index, batched_key, flat_index, gather, index, index_put, masked, scatter, setitem
-from .inplace import expanded, random, views, write
+from .indexing import (
+    basic_index,
+    batched_key,
+    flat_index,
+    gather,
+    index,
+    index_put,
+    masked,
+    scatter,
+    scatter_prod,
+    setitem,
+)
+from .inplace import expanded, random, resize, views, write
 from .linalg import (
     addmm,
     checks,
@@ -91,7 +102,7 @@ from .reduction import (
 from .shape import as_strided, broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
 from .foreach import functions as foreach_functions
-from . import curved, properties
+from . import jets, properties
 from .binding import MODULES
 
 globals().update(MODULES[""])

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..absent import TENSOR_NAMES, AbsentMethod
 from ..core.declare.public import NAMED, Named
 from ..core.extend import Tensor, operator
 from ..errors import OpDeclarationError
+from ..missing_names import TENSOR_NAMES, MissingMethod
 from . import properties
 from ._support.out import taking_out
 from .creation import convert, tensor_types
@@ -44,6 +44,8 @@ IN_PLACE = {  # operator -> the method that it calls
 }
 PROPERTIES = {
     "H": permute.hermitian, "mH": permute.adjoint, "mT": permute.mT, "T": permute.transpose_all,
+    "is_meta": properties.is_elsewhere, "is_mkldnn": properties.is_elsewhere, "is_mps": properties.is_elsewhere,
+    "is_sparse_csr": properties.is_sparse, "is_xpu": properties.is_elsewhere, "layout": properties.layout,
     "is_cpu": properties.is_cpu, "is_sparse": properties.is_sparse, "real": properties.real,
 }
 
@@ -104,7 +106,7 @@ def bind() -> None:
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
     for name in TENSOR_NAMES:
-        setattr(Tensor, name, AbsentMethod(name))
+        setattr(Tensor, name, MissingMethod(name))
     for name, function in OPERATORS.items():
         setattr(Tensor, f"__{name}__", function)
     for name, function in BINARY.items():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import dtypes, strides
+from ..backend.arrays.memory_format import strided
 from ..core.extend import Tensor, method, other_words, public
 from .indexing.basic_index import wrap_dim
 
@@ -188,6 +189,22 @@ def storage_offset(x: Tensor) -> int:
 def is_sparse(x: Tensor) -> bool:
     """False: there are no sparse tensors."""
     return False
+
+
+def is_elsewhere(x: Tensor) -> bool:
+    """False: a tensor is on the CPU or on CUDA."""
+    return False
+
+
+def layout(x: Tensor) -> Any:
+    """`ag.strided`: every tensor is."""
+    return strided
+
+
+@method()
+def to_dense(x: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """x itself, or in another dtype: every tensor is dense."""
+    return x if dtype is None else x.to(dtype)
 
 
 def is_cpu(x: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..absent import getattr_of
+from ..missing_names import getattr_of
 from . import hooks, lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad

@@ -7,6 +7,7 @@ from typing import Any
 from ..backend.optimizers.formulas import ASGDNumbers, asgd
 from .optimizer import Optimizer
 from .param_groups import Group, Params
+from .step_count import StepCount, advance
 
 
 class ASGD(Optimizer):
@@ -50,14 +51,14 @@ class ASGD(Optimizer):
         return {"ax": 0.0}
 
     def _ag_new_state(self, group: Group) -> dict[str, Any]:
-        return {"step": 0, "eta": 1.0 * group["lr"], "mu": 1.0}
+        return {"step": StepCount(), "eta": 1.0 * group["lr"], "mu": 1.0}
 
     def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         lr, lambd = group["lr"], group["lambd"]
-        for state in states:
-            key, step = (state["eta"], state["mu"]), state["step"] + 1
+        for state, step in zip(states, advance(states), strict=True):
+            key = state["eta"], state["mu"]
             eta, mu = lr / (1.0 + lambd * lr * step) ** group["alpha"], 1.0 / max(1, step - group["t0"])
-            state["step"], state["eta"], state["mu"] = step, eta, mu
+            state["eta"], state["mu"] = eta, mu
             keys.append(key)
 
     def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:

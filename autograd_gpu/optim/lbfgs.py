@@ -9,10 +9,10 @@ import numpy as np
 
 from ..backend import Array, namespace
 from ..backend.arrays.dtypes import HALF, float32
-from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
-from .line_search import Point, strong_wolfe
+from ..modes import enable_grad
+from .line_search import CURVATURE, SUFFICIENT, Point, strong_wolfe
 from .optimizer import Optimizer
 from .param_groups import Group, Params, with_numbers
 
@@ -230,3 +230,24 @@ def _dot(a: Array, b: Array) -> Any:
 
 def _largest(array: Array) -> float:
     return float(abs(array).max())
+
+
+def _strong_wolfe(
+    obj_func: Callable[..., tuple[float, Tensor]], x: Any, t: float, d: Tensor, f: float, g: Tensor, gtd: Any,
+    c1: float = SUFFICIENT, c2: float = CURVATURE, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:  # fmt: skip
+    """(f, g, t, evaluations) at the point x + t * d that the line search accepts, by PyTorch's private name.
+
+    `obj_func(x, t, d)` returns the value and the flat gradient there; `f`, `g` and the slope `gtd` are those at x.
+    """
+    if (c1, c2) != (SUFFICIENT, CURVATURE):
+        raise NotImplementedError(f"_strong_wolfe: c1 and c2 are {SUFFICIENT} and {CURVATURE}, got {c1} and {c2}; "
+                                  "leave them out, or use a line search of your own")
+
+    def evaluate(t: float) -> Point:
+        value, grad = obj_func(x, t, d)
+        return Point(t, float(value), grad, float(grad.dot(d)))
+
+    start = Point(0.0, float(f), g.clone(), float(gtd))
+    point, evaluations = strong_wolfe(evaluate, start, float(t), float(d.abs().max()), max_ls, tolerance_change)
+    return point.value, point.grad, point.t, evaluations

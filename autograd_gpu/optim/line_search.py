@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -103,7 +104,7 @@ def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
     square = d1 * d1 - a.slope * b.slope
     if not square >= 0.0:
         return (lower + upper) / 2.0
-    d2 = square**0.5
+    d2 = type(square)(math.sqrt(square))  # rounded correctly on every CPU, unlike a power
     divisor = b.slope - a.slope + 2.0 * d2
     if divisor == 0.0:
         return (lower + upper) / 2.0

@@ -7,6 +7,7 @@ from typing import Any
 from ..backend.optimizers.formulas import NAdamNumbers, nadam
 from .optimizer import Optimizer
 from .param_groups import Group, Params, check_betas
+from .step_count import StepCount, advance
 
 
 class NAdam(Optimizer):
@@ -58,13 +59,13 @@ class NAdam(Optimizer):
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     def _ag_new_state(self, group: Group) -> dict[str, Any]:
-        return {"step": 0, "mu_product": 1.0}
+        return {"step": StepCount(), "mu_product": 1.0}
 
     def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
-        for state in states:
-            step, before = state["step"] + 1, state["mu_product"]
+        for state, step in zip(states, advance(states), strict=True):
+            before = state["mu_product"]
             product = before * _momentum(group, step)
-            state["step"], state["mu_product"] = step, product
+            state["mu_product"] = product
             keys.append((step, product, before))
 
     def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:

@@ -11,9 +11,9 @@ from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
 from ..backend.optimizers.buckets import Buckets
 from ..backend.optimizers.chunks import Formula
-from ..config import enable_grad
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
+from ..modes import enable_grad
 from .hooks import (
     LOAD_POST,
     LOAD_PRE,
@@ -39,6 +39,7 @@ from .param_groups import (
 )
 from .recorded import apply_recorded, check_recordable, initial, recordable, settled
 from .state_loading import loaded_group, loaded_state
+from .step_count import StepCount, advance, own_count
 
 ParamsT = params_t = Params  # PyTorch's names of the type of an optimizer's parameters
 
@@ -196,7 +197,7 @@ class Optimizer(Hookable):
         slots = self._ag_slots(group)
         with enable_grad():
             for param in params:
-                state, keys = dict(self.state.get(param, {})), list[Any]()
+                state, keys = own_count(self.state.get(param, {})), list[Any]()
                 fresh = slots.keys().isdisjoint(state)
                 state = {**self._ag_new_state(group), **state} if fresh else state
                 self._ag_advance([state], group, [fresh], keys)
@@ -222,17 +223,15 @@ class Optimizer(Hookable):
 
     def _ag_new_state(self, group: Group) -> dict[str, Any]:
         """The scalars of a new state."""
-        return {"step": 0}
+        return {"step": StepCount()}
 
     def _ag_advance(self, states: list[dict[str, Any]], group: Group, fresh: list[bool], keys: list[Any]) -> None:
         """Counts the step in each state, new if `fresh`, and appends the arguments of `_ag_numbers` to `keys`."""
-        for state in states:
-            state["step"] = step = state.get("step", 0) + 1
-            keys.append((step,))
+        keys += zip(advance(states))
 
     def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
         """Undoes `_ag_advance` of a state, which appended `key`."""
-        state["step"] -= 1
+        next(advance([state], -1))
 
     def _ag_take_back(
         self, states: list[dict[str, Any]], keys: list[tuple[Any, ...]], before: list[dict[str, Any]] | None,
@@ -240,9 +239,9 @@ class Optimizer(Hookable):
     ) -> None:
         """Undoes `_ag_advance` for all rows not in `done`, and `_ag_prepare` if it ran; `before` is the state then."""
         for i in set(range(len(states))).difference(done):
+            if i < len(keys):
+                self._ag_retreat(states[i], keys[i])
             if before is None:
-                if i < len(keys):
-                    self._ag_retreat(states[i], keys[i])
                 continue
             made = [t.array for name, t in states[i].items() if name not in before[i] and isinstance(t, Tensor)]
             self._ag_buckets.forget(made)
@@ -251,7 +250,7 @@ class Optimizer(Hookable):
 
     def _ag_numbers(self, group: Group, *key: Any) -> Any:
         """The formula's hyperparameters for this step."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update()")
+        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _ag_update()")
 
     def _ag_prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
         """Makes the missing state of `params`; returns for each whether it was missing. Undoes all if it fails."""

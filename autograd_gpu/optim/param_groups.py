@@ -8,8 +8,8 @@ from typing import Any
 from ..backend import admitted, is_array
 from ..backend.arrays.dtypes import FLOATS
 from ..backend.optimizers.fused import Way
-from ..config import no_grad
 from ..core.tensor import Tensor
+from ..modes import no_grad
 
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]

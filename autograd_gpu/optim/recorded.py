@@ -57,9 +57,10 @@ def initial(param: Tensor, value: Any) -> Tensor:
 def settled(state: dict[str, Any], slots: dict[str, float]) -> dict[str, Any]:
     """`state` after recorded steps as those that write into it need it: memory of its own, and numbers."""
     return {
-        name: value if not isinstance(value, Tensor) else value.detach().clone() if name in slots else value.item()
+        name: value if not isinstance(value, Tensor) or name == "step"
+        else value.detach().clone() if name in slots else value.item()
         for name, value in state.items()
-    }
+    }  # fmt: skip
 
 
 def _scalar(name: str, option: Any) -> Any:

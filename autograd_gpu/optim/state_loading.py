@@ -8,6 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor, wrap
 from ..nn.torch_interop import as_own
 from .param_groups import EXECUTION, Group, plain_option
+from .step_count import StepCount
 
 # Options added after the optimizers' first versions: a state dict without one was made without it.
 _OPTIONAL = {
@@ -35,6 +36,9 @@ def loaded_state(values: dict[str, Any], param: Tensor, slots: dict[str, float],
     result = {}
     for name, value in values.items():
         if name in slots and value is None:
+            continue
+        if name == "step":  # of a user's optimizer as it is, as in PyTorch: not in the dtype of the parameter
+            result[name] = StepCount(int(float(value))) if slots else copy.deepcopy(as_own(value))
             continue
         if isinstance(new.get(name), int | float):
             result[name] = type(new[name])(float(value))

@@ -14,10 +14,12 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays.device import CPU, Device, or_default
-from ..config import MODES
 from ..core.generator import StreamPosition
+from ..core.tensor import Tensor
+from ..modes import MODES
 from .philox import PhiloxStream
 from .replay import used
+from .state_bytes import as_bytes, from_bytes
 
 _HIGHEST = 2**64  # seeds are taken modulo this, so that PyTorch's negative ones are valid
 
@@ -80,20 +82,18 @@ class Generator:
         backend.namespace_on(self.device)  # says what is missing where there is no such device
         return PhiloxStream(self._seed)
 
-    def get_state(self) -> Any:
-        """A copy of the generator's state, for `set_state`.
+    def get_state(self) -> Tensor:
+        """A copy of the generator's state, seed included, for `set_state`: a uint8 tensor on the CPU.
 
-        A dict on the CPU; on CUDA an array of two uint64: the seed, and the number of counters used.
-
-        >>> ag.random.Generator().get_state()["bit_generator"]
-        'PCG64'
+        >>> ag.random.Generator().get_state().dtype
+        dtype('uint8')
         """
-        return self.place()[1]
+        return as_bytes(self.place())
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: Tensor) -> None:
         """Restores a state from `get_state` of a generator on a device of the same type.
 
-        RuntimeError on CUDA for an array of another shape or dtype.
+        TypeError for what is no uint8 tensor, RuntimeError for one of another size.
 
         >>> g = ag.random.Generator()
         >>> state, first = g.get_state(), ag.rand(2, generator=g)
@@ -101,7 +101,7 @@ class Generator:
         >>> bool((ag.rand(2, generator=g) == first).all())
         True
         """
-        self.return_to((self.initial_seed(), state))
+        self.return_to(from_bytes(state, self.device == CPU))
 
     def place(self) -> StreamPosition:
         """Seed and state, for `return_to`."""
@@ -150,7 +150,7 @@ class Generator:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"device": str(self.device), "seed": self.initial_seed(), "state": self.get_state()}
+        return {"device": str(self.device), "seed": self.initial_seed(), "state": self.place()[1]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.device, self._lock = Device(state["device"]), threading.Lock()
@@ -168,6 +168,8 @@ class Generator:
         with self._lock:
             stream = self._stream
             if type(stream) is np.random.Generator:
+                if distribution == "binomial":
+                    args = (args[0].astype(np.int64), *args[1:])  # NumPy's takes integers only
                 return getattr(stream, distribution)(*args, **kwargs)
             with backend.namespace_on(self.device).cuda.Device(self.device.index):
                 return getattr(self._stream, distribution)(*args, **kwargs)
@@ -183,24 +185,24 @@ class _Defaults:
         self.seed: int | None = None
 
     def on(self, device: Device) -> Generator:
-        found = self.generators.get(device)
-        if found is not None:
-            return found
+        generator = self.generators.get(device)
+        if generator is not None:
+            return generator
         with self.lock:
-            found = self.generators.get(device)
-            if found is None:
-                found = self.generators[device] = Generator(device)
+            generator = self.generators.get(device)
+            if generator is None:
+                generator = self.generators[device] = Generator(device)
                 if self.seed is not None:
-                    found._begin(self.seed)
+                    generator._begin(self.seed)
                 if device == CPU:
-                    self.home = found
-            return found
+                    self.home = generator
+            return generator
 
 
     def after_fork(self) -> None:
         """In the child of a fork: threads that are not here may hold the locks, and CUDA cannot be used."""
         self.lock = threading.Lock()
-        self.generators = {device: found for device, found in self.generators.items() if device == CPU}
+        self.generators = {device: g for device, g in self.generators.items() if device == CPU}
         if self.home is not None:
             self.home._lock = threading.Lock()
 
@@ -255,16 +257,16 @@ def initial_seed() -> int:
     return default_generator().initial_seed()
 
 
-def get_rng_state(device: Any = "cpu") -> Any:
-    """The state of the default generator of `device`, as a copy: a dict on the CPU, an array on CUDA.
+def get_rng_state(device: Any = "cpu") -> Tensor:
+    """The state of the default generator of `device`, as a copy: a uint8 tensor on the CPU.
 
-    >>> ag.random.get_rng_state()["bit_generator"]
-    'PCG64'
+    >>> ag.random.get_rng_state().dtype
+    dtype('uint8')
     """
     return default_generator(device).get_state()
 
 
-def set_rng_state(state: Any, device: Any = "cpu") -> None:
+def set_rng_state(state: Tensor, device: Any = "cpu") -> None:
     """Restores the default generator of `device` to a state from `get_rng_state`.
 
     >>> state, first = ag.random.get_rng_state(), ag.rand(2)
@@ -294,8 +296,8 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
     _DEFAULTS.on(CPU)
     with _DEFAULTS.lock:
         seed = _DEFAULTS.seed
-        found = {d: g for d, g in _DEFAULTS.generators.items() if chosen is None or d in chosen}
-        before = {d: g.place() for d, g in found.items()}
+        kept = {d: g for d, g in _DEFAULTS.generators.items() if chosen is None or d in chosen}
+        before = {d: g.place() for d, g in kept.items()}
     try:
         yield
     finally:
@@ -304,8 +306,8 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
             for device in [d for d in _DEFAULTS.generators if d not in before and (chosen is None or d in chosen)]:
                 del _DEFAULTS.generators[device]
             for device, place in before.items():
-                found[device].return_to(place)
-                _DEFAULTS.generators[device] = found[device]
+                kept[device].return_to(place)
+                _DEFAULTS.generators[device] = kept[device]
 
 
 def source(device: Any, generator: Generator | None) -> Generator:

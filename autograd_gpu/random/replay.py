@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..config import MODES
 from ..core.generator import GeneratorLike, StreamPosition
+from ..modes import MODES
 
 G = TypeVar("G", bound=GeneratorLike)
 
@@ -54,11 +54,11 @@ class GeneratorReplay(_Block):
         super().__enter__()
 
     def stand_in(self, generator: G) -> G:
-        found = self.stand_ins.get(generator)
-        if found is None:
+        replica = self.stand_ins.get(generator)
+        if replica is None:
             position = self.snapshot.noted.get(generator) or _actual(generator, self.outside)._place()
-            found = self.stand_ins[generator] = generator.at(position)
-        return found
+            replica = self.stand_ins[generator] = generator.at(position)
+        return replica
 
 
 def used(generator: G) -> G:

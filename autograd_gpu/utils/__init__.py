@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..absent import getattr_of
+from ..missing_names import getattr_of
 from . import checkpoint, data, hooks
 from .serialization import load, save
 from .swap import swap_tensors

@@ -1,19 +1,22 @@
-"""save and load: nested tensors and numbers in a safetensors file. Loading never executes code.
+"""save and load: nested tensors and numbers in a safetensors file. Loading one never executes code.
 
 Tensors are stored under dotted paths, which for a flat dict are its keys, so any safetensors reader can use the file.
 The structure of the object, including its order, is JSON in the file's metadata:
-{"dict": [[key, value], ...]}, [...] for a list, {"tuple": [...]}, {"tensor": name}, {"array": name} for a NumPy array,
-{"cupy": name}, {"float": "nan"}, or a scalar.
+{"dict": [[key, value], ...]}, {"ordered": ...} for an OrderedDict, [...] for a list, {"tuple": [...]},
+{"tensor": name}, {"array": name} for a NumPy array, {"cupy": name}, {"float": "nan"}, or a scalar.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import math
 import os
+import pickle
 import secrets
 import shutil
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,15 +31,21 @@ from ..ops.creation.from_data import as_tensor
 from . import tensor_file
 
 _STRUCTURE = "autograd_gpu.structure"
+_PROTOCOL, _FRAME = b"\x80", b"\x95"  # bytes 0 and 2 of a pickle of protocol 4; a safetensors file has "{" at byte 8
 File = str | os.PathLike[str] | BinaryIO
 
 
-def save(obj: Any, f: File) -> None:
+def save(
+    obj: Any, f: File, pickle_module: Any = pickle, pickle_protocol: int = pickle.DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:  # fmt: skip
     """Writes a tensor, or dicts, lists and tuples of tensors, arrays, numbers, strings, bools and None, to a file.
 
-    State dicts of modules and optimizers can be saved, modules cannot. Preserves values and dtypes, but not devices,
-    requires_grad and shared memory. `f` is a path, or a file open for writing. A file at a path is replaced atomically;
-    a symbolic link is followed. TypeError for any other object, with its path in `obj`.
+    Preserves values and dtypes, but not devices, requires_grad and shared memory. `f` is a path, or a file open for
+    writing. A file at a path is replaced atomically; a symbolic link is followed. A whole module or optimizer, an
+    argparse.Namespace, or a dict or list that has one, is pickled by `pickle_module` and `pickle_protocol`, and read by
+    `load(weights_only=False)` only: prefer a `state_dict()`. TypeError for any other object, with its path in `obj`.
+    `_use_new_zipfile_serialization` has no effect.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -45,25 +54,36 @@ def save(obj: Any, f: File) -> None:
     ['weight', 'bias']
     """
     tensors: dict[str, np.ndarray] = {}
-    metadata = {_STRUCTURE: json.dumps(_encode(obj, "", tensors), allow_nan=False)}
+    if _has_whole(obj):
+        pickled = pickle_module.dumps(obj, protocol=max(pickle_protocol, 4))
+
+        def write(file: BinaryIO) -> None:
+            file.write(pickled)
+    else:
+        metadata = {_STRUCTURE: json.dumps(_encode(obj, "", tensors), allow_nan=False)}
+
+        def write(file: BinaryIO) -> None:
+            tensor_file.write(file, tensors, metadata)
+
     if not isinstance(f, (str, os.PathLike)):
-        tensor_file.write(f, tensors, metadata)
+        write(f)
         return
     with _replaced(Path(f)) as file:
-        tensor_file.write(file, tensors, metadata)
+        write(file)
 
 
 def load(
-    f: File, map_location: str | Device | None = None, *, weights_only: bool = True, mmap: bool | None = None,
-    device: str | Device | None = None,
+    f: File, map_location: str | Device | None = None, pickle_module: Any = pickle, *, weights_only: bool = True,
+    mmap: bool | None = None, device: str | Device | None = None,
 ) -> Any:  # fmt: skip
     """Reads a file written by `save`; a safetensors file of another tool gives a dict of tensors by name.
 
     Tensors and CuPy arrays are put on `device`, or `map_location`, its name in PyTorch; the default is the CPU. NumPy
     arrays stay in host memory. `f` is a path, or a seekable file open for reading. With mmap=True the tensors are
-    copy-on-write views of the mapped file, which must not be modified in place. `weights_only` has no effect, since
-    loading never executes code. FileNotFoundError if the file does not exist, ValueError if it is damaged or not a
-    safetensors file, RuntimeError for mmap=True without a path.
+    copy-on-write views of the mapped file, which must not be modified in place. A pickle, as `save` writes it for
+    whole modules, may execute any code: it is refused by an UnpicklingError unless `weights_only` is False.
+    FileNotFoundError if the file does not exist, ValueError if it is damaged or not a safetensors file, RuntimeError
+    for mmap=True without a path.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -77,17 +97,35 @@ def load(
     if isinstance(f, (str, os.PathLike)):
         try:
             with open(f, "rb") as file:
-                return _read(file, repr(os.fspath(f)), home, bool(mmap))
+                return _read(file, repr(os.fspath(f)), home, bool(mmap), None if weights_only else pickle_module)
         except FileNotFoundError:
             raise FileNotFoundError(f"there is no file {os.fspath(f)!r} to load") from None
     if not all(hasattr(f, method) for method in ("readinto", "seek", "tell")):
         raise TypeError(f"load: f must be a path, or a file in binary mode that can seek, not {type(f).__name__}")
     if mmap:
         raise RuntimeError("load: mmap=True needs the path of a file")
-    return _read(f, "the file", home, False)
+    return _read(f, "the file", home, False, None if weights_only else pickle_module)
 
 
-def _read(file: BinaryIO, what: str, device: Device, mmap: bool) -> Any:
+def _has_whole(obj: Any) -> bool:
+    """Whether `obj` is, or holds in dicts, lists and tuples, what is saved as a whole, by pickle."""
+    if isinstance(obj, (dict, list, tuple)):
+        return any(map(_has_whole, obj.values() if isinstance(obj, dict) else obj))
+    return isinstance(obj, argparse.Namespace) or (hasattr(obj, "state_dict") and not isinstance(obj, type))
+
+
+def _read(file: BinaryIO, what: str, device: Device, mmap: bool, unpickler: Any) -> Any:
+    begin = file.tell()
+    head = file.read(9)
+    file.seek(begin)
+    pickled = (head[:1], head[2:3]) == (_PROTOCOL, _FRAME) and head[8:] != b"{"
+    if pickled and unpickler is None:
+        raise pickle.UnpicklingError(f"{what} is a pickle, which may execute any code, and load refuses it by default. "
+                                     "If you trust its source, pass weights_only=False; else get a file that was saved "
+                                     "from a state_dict()")
+    if pickled:
+        loaded = unpickler.load(file)
+        return loaded.to(device) if hasattr(loaded, "state_dict") and hasattr(loaded, "to") else loaded
     try:
         metadata, entries = tensor_file.read_header(file)
         arrays = dict((tensor_file.mapped if mmap else tensor_file.read)(file, entries))
@@ -116,13 +154,12 @@ def _encode(obj: Any, path: str, tensors: dict[str, np.ndarray]) -> Any:
         tensors[name] = _on_host(obj, path)
         return {"tensor" if isinstance(obj, Tensor) else "array" if isinstance(obj, np.ndarray) else "cupy": name}
     if isinstance(obj, dict):
-        return {"dict": [[_key(k, path), _encode(v, _join(path, k), tensors)] for k, v in obj.items()]}
+        kind = "ordered" if isinstance(obj, OrderedDict) else "dict"
+        return {kind: [[_key(k, path), _encode(v, _join(path, k), tensors)] for k, v in obj.items()]}
     if type(obj) in (list, tuple):
         items = [_encode(value, _join(path, i), tensors) for i, value in enumerate(obj)]
         return items if type(obj) is list else {"tuple": items}
     advice = "it may consist of tensors, arrays, dicts, lists, tuples, numbers, strings, bools and None"
-    if hasattr(obj, "state_dict"):
-        advice = "save its state_dict(), for a file holds no code, and load that into an object like it"
     raise TypeError(f"save: cannot save an object of type {type(obj).__name__}{_at(path)}; {advice}")
 
 
@@ -169,8 +206,9 @@ def _decode(encoded: Any, arrays: dict[str, np.ndarray], device: Device) -> Any:
         return as_tensor(arrays.pop(content), device=device)
     if kind in ("array", "cupy"):
         return arrays.pop(content) if kind == "array" else to_device(arrays.pop(content), device)
-    if kind == "dict":
-        return {key: _decode(value, arrays, device) for key, value in content}
+    if kind in ("dict", "ordered"):
+        items = {key: _decode(value, arrays, device) for key, value in content}
+        return items if kind == "dict" else OrderedDict(items)
     if kind == "tuple":
         return tuple([_decode(item, arrays, device) for item in content])
     if kind == "float":
@@ -196,7 +234,8 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if target.exists():  # takes longer than all else, and a new file replaces nothing
+                os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
         temporary.replace(target)

@@ -10,14 +10,14 @@ from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.tensor_base import TensorBase
 from ..core.tensor import Tensor
 
-_SLOTS = [name for name in TensorBase.__slots__ if name != "__weakref__"]
+_SLOTS = [name for name in (*TensorBase.__slots__, "_codes_dtype") if name != "__weakref__"]
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchanges two tensors in place: memory, gradient, history, class and attributes.
 
     Whoever holds one of them, such as a module, then sees the other. RuntimeError if one is a view or has views, or is
-    referred to weakly by somebody else, or if one is a Parameter and the other is not.
+    referred to weakly by somebody else.
 
     >>> a, b = ag.nn.Parameter(ag.zeros(2)), ag.nn.Parameter(ag.ones(3))
     >>> ag.utils.swap_tensors(a, b)
@@ -26,16 +26,12 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """
     for name, tensor in (("t1", t1), ("t2", t2)):
         _check(name, tensor)
-    if hasattr(t1, "__dict__") != hasattr(t2, "__dict__"):
-        raise RuntimeError(f"Cannot swap a {type(t1).__name__} and a {type(t2).__name__}: only one of them has "
-                           "attributes of its own; make both Parameters, or neither")
+    t1.__class__, t2.__class__ = type(t2), type(t1)  # TypeError for float8 and another dtype, before any change
     states = [_taken(t1), _taken(t2)]
-    t1.__class__, t2.__class__ = type(t2), type(t1)
     for tensor, (slots, attributes) in zip((t2, t1), states, strict=True):
         for name, value in slots.items():
             setattr(tensor, name, value)
-        if attributes is not None:
-            tensor.__dict__.update(attributes)
+        tensor.__dict__.update(attributes)
         if isinstance(tensor._fn, AccumulateGrad):
             tensor._fn._ref = weakref.ref(tensor)
 
@@ -51,13 +47,11 @@ def _check(name: str, tensor: Tensor) -> None:
                            "views are made")
 
 
-def _taken(tensor: Tensor) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _taken(tensor: Tensor) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the slots and the dict of the tensor hold; both are empty afterwards."""
     slots = {name: getattr(tensor, name) for name in _SLOTS if hasattr(tensor, name)}
     for name in slots:
         delattr(tensor, name)
-    attributes = getattr(tensor, "__dict__", None)
-    taken = None if attributes is None else dict(attributes)
-    if attributes is not None:
-        attributes.clear()
-    return slots, taken
+    attributes = dict(tensor.__dict__)
+    tensor.__dict__.clear()
+    return slots, attributes

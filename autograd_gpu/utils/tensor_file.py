@@ -62,7 +62,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, str], list[Entry]]:
         raise ValueError("it does not begin with the length of a header")
     header = json.loads(file.read(length).decode())
     metadata = header.pop(METADATA, None) or {}
-    entries = sorted([_entry(name, found) for name, found in header.items()], key=lambda e: (e.start, e.stop))
+    entries = sorted([_entry(name, fields) for name, fields in header.items()], key=lambda e: (e.start, e.stop))
     end = 0
     for entry in entries:
         if entry.start != end or math.prod(entry.shape) * entry.dtype.itemsize != entry.stop - entry.start:

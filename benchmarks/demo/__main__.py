@@ -50,18 +50,18 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def choose_device(wanted: str, console: Console) -> str:
+def choose_device(device: str, console: Console) -> str:
     """Resolve "auto", and say what was chosen and why."""
     available = ag.cuda.is_available()
-    if wanted == "auto":
-        wanted = "cuda" if available else "cpu"
+    if device == "auto":
+        device = "cuda" if available else "cpu"
         why = "a CUDA device answers" if available else "no CUDA device answers"
-        console.print(f"Device: [bold]{wanted}[/], {why}")
-    elif wanted != "cpu" and not available:
-        sys.exit(f"--device {wanted}: no CUDA device answers; run `--device cpu` instead")
+        console.print(f"Device: [bold]{device}[/], {why}")
+    elif device != "cpu" and not available:
+        sys.exit(f"--device {device}: no CUDA device answers; run `--device cpu` instead")
     else:
-        console.print(f"Device: [bold]{wanted}[/]")
-    return wanted
+        console.print(f"Device: [bold]{device}[/]")
+    return device
 
 
 def train_with_progress(args: argparse.Namespace, device: str, console: Console) -> Outcome:

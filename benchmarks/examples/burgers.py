@@ -121,14 +121,14 @@ def minimize(optimizer: optim.Optimizer, residual: Callable[[], ag.Tensor], step
 def train(steps: int, device: str, points: int = POINTS) -> tuple[nn.Module, list[float]]:
     """Five rounds of steps / 5 steps each, which for L-BFGS are the iterations of one call: the network, the losses."""
     losses: list[float] = []
-    each, start, network = steps // ROUNDS, time.perf_counter(), make_network().to(device)
+    per_round, start, network = steps // ROUNDS, time.perf_counter(), make_network().to(device)
     residual = make_residual(network)
     for number in range(1, ROUNDS + 1):
         at_points = functools.partial(residual, *draw_points(residual, points, device))
         if number == 1:
-            minimize(optim.Adam(network.parameters(), lr=3e-3), at_points, each, losses)
+            minimize(optim.Adam(network.parameters(), lr=3e-3), at_points, per_round, losses)
         else:
-            minimize(optim.LBFGS(network.parameters(), max_iter=each, **LBFGS_OPTIONS), at_points, 1, losses)
+            minimize(optim.LBFGS(network.parameters(), max_iter=per_round, **LBFGS_OPTIONS), at_points, 1, losses)
         error, seconds = relative_error(network, device), time.perf_counter() - start
         print(f"round {number} of {ROUNDS}: loss {losses[-1]:.1e}, relative L2 error {error:.4f}, {seconds:.0f} s")
     return network, losses
@@ -144,8 +144,8 @@ def on_grid(network: nn.Module, device: str) -> tuple[np.ndarray, ...]:
 
 def relative_error(network: nn.Module, device: str) -> float:
     """The L2 norm of the error over that of the exact solution, on the grid."""
-    *_, found, expected = on_grid(network, device)
-    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+    *_, u, expected = on_grid(network, device)
+    return float(np.linalg.norm(u - expected) / np.linalg.norm(expected))
 
 
 def step_times(network: nn.Module, device: str, points: int = POINTS) -> dict[str, float]:
@@ -169,13 +169,13 @@ def step_times(network: nn.Module, device: str, points: int = POINTS) -> dict[st
 def draw(network: nn.Module, losses: list[float], device: str, path: Path) -> None:
     """The solution, three slices of it with the exact ones, and the loss of each step."""
     figure, (field, *slices, curve) = new_figure(2 + len(SLICES), width=3.1, height=3)
-    t, x, found, expected = on_grid(network, device)
-    figure.colorbar(field.pcolormesh(t, x, found, cmap="RdBu_r", shading="gouraud", rasterized=True), ax=field)
+    t, x, u, expected = on_grid(network, device)
+    figure.colorbar(field.pcolormesh(t, x, u, cmap="RdBu_r", shading="gouraud", rasterized=True), ax=field)
     field.set(title="u(t, x) of the network", xlabel="t", ylabel="x")
     for ax, time_of_slice in zip(slices, SLICES, strict=True):
         row = round(time_of_slice * (len(t) - 1))
         ax.plot(x[row], expected[row], color=COLOURS["jax"], lw=4, alpha=0.5, label="exact")
-        ax.plot(x[row], found[row], color=COLOURS[OURS], lw=1.5, ls="--", label="network")
+        ax.plot(x[row], u[row], color=COLOURS[OURS], lw=1.5, ls="--", label="network")
         ax.set(title=f"t = {time_of_slice}", xlabel="x", ylim=(-1.1, 1.1))
     slices[0].legend(frameon=False, fontsize=9)
     curve.semilogy(losses, color=INK, lw=0.8)

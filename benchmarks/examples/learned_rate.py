@@ -135,15 +135,15 @@ def highest(tasks: Tasks) -> int:
 
 def compare(named: dict[str, list[float]], tasks: Tasks, seed: int) -> list[Comparison]:
     """Fits the tasks by each of the rates, from the same weights."""
-    found = []
+    fits = []
     x = ag.linspace(-math.pi, math.pi, 100, device=tasks.x.device).reshape(1, -1, 1)
     shown = highest(tasks)
     for name, rates in named.items():
         ag.manual_seed(seed)
         weights, tested = fit(ag.tensor(rates, device=tasks.x.device), tasks)
         wave = predict({key: w[shown : shown + 1] for key, w in weights.items()}, x)
-        found.append(Comparison(name, tested.tolist(), x.flatten().cpu(), wave.detach().flatten().cpu()))
-    return found
+        fits.append(Comparison(name, tested.tolist(), x.flatten().cpu(), wave.detach().flatten().cpu()))
+    return fits
 
 
 def draw(history: list[list[float]], compared: list[Comparison], tasks: Tasks, path: Path) -> None:
@@ -154,9 +154,9 @@ def draw(history: list[list[float]], compared: list[Comparison], tasks: Tasks, p
     left.set(title="learning rates", xlabel="step of Adam")
     x, y = (points[highest(tasks)].flatten().cpu() for points in (tasks.x, tasks.y))
     right.plot(x, y, "o", color=INK, ms=3, label="to learn from")
-    for found, colour in zip(compared, ("#cbd5e0", "#a0aec0", "#718096", COLOURS[OURS]), strict=True):
-        middle.plot(found.tested, color=colour, label=found.name)
-        right.plot(found.x, found.wave, color=colour)
+    for entry, colour in zip(compared, ("#cbd5e0", "#a0aec0", "#718096", COLOURS[OURS]), strict=True):
+        middle.plot(entry.tested, color=colour, label=entry.name)
+        right.plot(entry.x, entry.wave, color=colour)
     middle.set(title="mean test loss", xlabel="step of SGD")
     right.set(title=f"a wave after {INNER_STEPS} steps", xlabel="x")
     for ax in (left, middle, right):
@@ -174,11 +174,11 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         tasks = draw_tasks(100, args.device)
         compared = compare(named, tasks, args.seed)
     print(f"Mean test loss of {len(tasks.x)} new tasks after {INNER_STEPS} steps of SGD, by learning rate:")
-    for found in compared:
-        print(f"  {found.name:<20} {found.tested[-1]:.3g}")
+    for entry in compared:
+        print(f"  {entry.name:<20} {entry.tested[-1]:.3g}")
     draw(history, compared, tasks, args.out / "learned_rate.png")
     print(f"Picture: {args.out / 'learned_rate.png'}")
-    return {found.name: found.tested[-1] for found in compared}
+    return {entry.name: entry.tested[-1] for entry in compared}
 
 
 if __name__ == "__main__":

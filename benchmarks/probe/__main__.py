@@ -21,10 +21,10 @@ EMULATED = 10  # times the seconds of a check: the stand-in is slow, and the mac
 
 def line_of(answer: Answer, emulated: bool) -> dict[str, Any]:
     """What is written of a check."""
-    found = {"ok": False, "error": answer.lost} if answer.lost else answer.value
+    outcome = {"ok": False, "error": answer.lost} if answer.lost else answer.value
     name = answer.job.name
-    head = {"check": name, "ok": found["ok"], "emulated": emulated, "seconds": round(answer.seconds, 3)}
-    return head | {"questions": CHECKS[name].questions} | found
+    head = {"check": name, "ok": outcome["ok"], "emulated": emulated, "seconds": round(answer.seconds, 3)}
+    return head | {"questions": CHECKS[name].questions} | outcome
 
 
 def main(argv: Sequence[str] | None = None) -> int:

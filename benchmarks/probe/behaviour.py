@@ -30,7 +30,7 @@ WORK_NODES = {0: "kernel", 1: "memcpy", 2: "memset"}  # of CUgraphNodeType
 def override(lab: Lab) -> Found:
     """array * tensor and cupy.sin(tensor) are recorded."""
     cp, x = lab.cp, ag.tensor(lab.normal(3), requires_grad=True)
-    array, found = lab.normal(3), {}
+    array, outcomes = lab.normal(3), {}
     calls: dict[str, Callable[[], Any]] = {
         "array * tensor": lambda: array * x,
         "cupy.multiply": lambda: cp.multiply(array, x),
@@ -40,31 +40,31 @@ def override(lab: Lab) -> Found:
     for name, call in calls.items():
         try:
             out = call()
-            found[name] = type(out).__name__ + (", recorded" if getattr(out, "requires_grad", False) else "")
+            outcomes[name] = type(out).__name__ + (", recorded" if getattr(out, "requires_grad", False) else "")
         except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    good = all(found[name] == "Tensor, recorded" for name in list(calls)[:3])
-    return {"ok": good and found["array < tensor"] == "Tensor", "found": found}
+            outcomes[name] = f"{type(error).__name__}: {error}"
+    good = all(outcomes[name] == "Tensor, recorded" for name in list(calls)[:3])
+    return {"ok": good and outcomes["array < tensor"] == "Tensor", "found": outcomes}
 
 
 @check("overlapping operands", 17)
 def overlapping(lab: Lab) -> Found:
     """y[1:] = y[:-1] and in-place ufuncs do as NumPy does, which copies first."""
-    found = {}
+    agrees = {}
     for name in ("y[1:] = y[:-1]", "y[1:] += y[:-1]", "np.multiply(y[:-1], 2, out=y[1:])", "y[::-1] -= y"):
         size = lab.size(1 << 20, 1000)
         host = np.arange(size, dtype=np.float32) % 977
         y = lab.cp.asarray(host)
         for module, array in ((np, host), (lab.cp, y)):
             exec(name, {"np": module, "y": array})
-        found[name] = bool((y.get() == host).all())
-    return {"ok": all(found.values()), "as NumPy": found}
+        agrees[name] = bool((y.get() == host).all())
+    return {"ok": all(agrees.values()), "as NumPy": agrees}
 
 
 @check("launches", 18, seconds=10.0, captures=True)
 def launches(lab: Lab) -> Found:
     """Kernels, copies and fills that an expression launches: nodes of its graph, beside the stand-in's count."""
-    found: dict[str, Any] = {}
+    wrong: dict[str, Any] = {}
     for expression, expected in LAUNCHES.items():
         x, y = lab.cp.ones((4, 6), np.float32), lab.cp.full((4, 6), 2, np.float32)
         scope = {"cp": lab.cp, "x": x, "y": y, "numbers": lab.cp.arange(4), "mask": x > 0}
@@ -72,15 +72,15 @@ def launches(lab: Lab) -> Found:
         lab.wait()
         count = _counted(lab, lambda expression=expression, scope=scope: eval(expression, scope))
         if count != expected:
-            found[expression] = {"launched": count, "expected": expected}
-    return {"ok": not found, "expressions": len(LAUNCHES), "different": found}
+            wrong[expression] = {"launched": count, "expected": expected}
+    return {"ok": not wrong, "expressions": len(LAUNCHES), "different": wrong}
 
 
 def _counted(lab: Lab, work: Callable[[], Any]) -> int | str:
     if lab.emulated:
-        with lab.cp._emulation.counted() as found:
+        with lab.cp._emulation.counted() as counter:
             work()
-        return found.total
+        return counter.total
     try:
         graph = captured(lab.cp.cuda.Stream(non_blocking=True), work)
     except Exception as error:  # it waits for the device, say: then nobody can capture it
@@ -94,7 +94,7 @@ def _counted(lab: Lab, work: Callable[[], Any]) -> int | str:
     for node in nodes:
         _ask(driver.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind)))
         kinds.append(kind.value)
-    return sum(each in WORK_NODES for each in kinds)
+    return sum(code in WORK_NODES for code in kinds)
 
 
 def _ask(status: int) -> None:
@@ -116,11 +116,11 @@ def linear_algebra(lab: Lab) -> Found:
             said[name] = f"{type(error).__name__}: {error}"
     symmetric = lab.random.standard_normal((20, 8, 8))
     symmetric += symmetric.swapaxes(1, 2)
-    values, vectors = (each.array.get() for each in ag.linalg.eigh(ag.tensor(lab.cp.asarray(symmetric))))
+    values, vectors = (t.array.get() for t in ag.linalg.eigh(ag.tensor(lab.cp.asarray(symmetric))))
     largest["eigh"] = float(np.abs(vectors * values[:, None] @ vectors.swapaxes(1, 2) - symmetric).max())
-    u, s, v = (each.array.get() for each in ag.linalg.svd(ag.tensor(lab.cp.asarray(symmetric)), full_matrices=False))
+    u, s, v = (t.array.get() for t in ag.linalg.svd(ag.tensor(lab.cp.asarray(symmetric)), full_matrices=False))
     largest["svd"] = float(np.abs(u * s[:, None] @ v - symmetric).max())
-    p, lower, upper = (each.array.get() for each in ag.linalg.lu(ag.tensor(lab.cp.asarray(symmetric))))
+    p, lower, upper = (t.array.get() for t in ag.linalg.lu(ag.tensor(lab.cp.asarray(symmetric))))
     largest["lu"] = float(np.abs(p @ lower @ upper - symmetric).max())
     exponential = ag.matrix_exp(ag.tensor(lab.cp.asarray(symmetric))).array.get()
     expected = vectors * np.exp(values)[:, None] @ vectors.swapaxes(1, 2)

@@ -49,13 +49,13 @@ def replays(lab: Lab, stream: Any, graph: Any, eager: Callable[[], Any], inputs:
         lab.wait()
         graph.launch(stream)
         stream.synchronize()
-        found = out.get()
+        replayed = out.get()
         out.fill(0)
         lab.wait()
         with stream:
             eager()
         stream.synchronize()
-        same.append(bool((found.view(np.uint8) == out.get().view(np.uint8)).all() and found.astype(float).any()))
+        same.append(bool((replayed.view(np.uint8) == out.get().view(np.uint8)).all() and replayed.astype(float).any()))
     return same
 
 
@@ -84,7 +84,7 @@ def with_cublas(lab: Lab) -> Found:
     if not lab.emulated:
         cp.matmul(lab.normal(8, 8), lab.normal(8, 8))  # loads the library
     handle, scale = libcublas.Handle(lab, stream), cp.RawKernel(SCALE, "scale")
-    found: Found = {"library": libcublas.path(), "replay equal to eager": {}, "largest error": {}}
+    outcome: Found = {"library": libcublas.path(), "replay equal to eager": {}, "largest error": {}}
     for kind in (*FLOATS, "TF32"):
         dtype = FLOATS.get(kind, FLOATS["float32"])
         a, b = lab.normal(SIDE, SIDE, dtype=dtype), lab.normal(SIDE, SIDE, dtype=dtype)
@@ -96,12 +96,12 @@ def with_cublas(lab: Lab) -> Found:
             work()  # cuBLAS loads its kernels when they are first used
         stream.synchronize()
         graph = captured(stream, work)
-        found["replay equal to eager"][kind] = replays(lab, stream, graph, work, [a, b], out)
+        outcome["replay equal to eager"][kind] = replays(lab, stream, graph, work, [a, b], out)
         exact = 3 * (total.get().astype(float) @ b.get().astype(float))
-        found["largest error"][kind] = float(np.abs(out.get() - exact).max() / np.abs(exact).max())
+        outcome["largest error"][kind] = float(np.abs(out.get() - exact).max() / np.abs(exact).max())
     handle.close()
-    found["ok"] = all(all(same) for same in found["replay equal to eager"].values())
-    return found
+    outcome["ok"] = all(all(same) for same in outcome["replay equal to eager"].values())
+    return outcome
 
 
 def _three(cp: Any, scale: Any, gemm: Any, a: Any, b: Any, total: Any, product: Any, out: Any) -> None:
@@ -139,7 +139,7 @@ def private_pool(lab: Lab) -> Found:
         y = cp.multiply(x, 2)
         z = cp.exp(y)
         out = z + y
-        addresses.append({each.data.ptr for each in (y, z, out)})
+        addresses.append({array.data.ptr for array in (y, z, out)})
         return out
 
     def in_pool(work: Callable[[], Any]) -> Any:
@@ -158,7 +158,7 @@ def private_pool(lab: Lab) -> Found:
     kept.clear()
     in_pool(step)
     stream.synchronize()
-    stable = all(found == addresses[0] for found in addresses)
+    stable = all(pointers == addresses[0] for pointers in addresses)
     return {
         "ok": all(same) and intact and not inside and lab.judge(stable), "replay is right": same,
         "others are intact": intact, "unrelated arrays in the graph's memory": inside,

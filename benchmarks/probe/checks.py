@@ -26,13 +26,13 @@ def do(name: str, seconds: float) -> tuple[Found, bool]:
     chosen = CHECKS[name]
     try:
         with at_most(seconds):
-            found = chosen.run(lab())
+            outcome = chosen.run(lab())
     except OutOfTime:
-        found = {"ok": False, "error": f"was not done within {seconds:g} s"}
+        outcome = {"ok": False, "error": f"was not done within {seconds:g} s"}
     except Exception as error:
         lines = traceback.format_exc().splitlines()[-LINES:]
-        found = {"ok": False, "error": f"{type(error).__name__}: {error}", "lines": lines}
+        outcome = {"ok": False, "error": f"{type(error).__name__}: {error}", "lines": lines}
     answers = device_answers()
     if not answers and not chosen.breaks:
-        found = {"error": "the device answers no more", **found, "ok": False}
-    return found, answers and not ("error" in found and chosen.captures)
+        outcome = {"error": "the device answers no more", **outcome, "ok": False}
+    return outcome, answers and not ("error" in outcome and chosen.captures)

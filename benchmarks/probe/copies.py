@@ -57,7 +57,7 @@ def overlap(lab: Lab) -> Found:
         taken = wall_ms(lab, lambda names=names: parts.do(*names))
         longest = max(apart[name] for name in names)
         together[" and ".join(names)] = {"ms": taken, "of the longest": round(taken / longest, 3)}
-    good = all(found["of the longest"] <= TOGETHER for found in together.values())
+    good = all(entry["of the longest"] <= TOGETHER for entry in together.values())
     speed = {name: round(parts.nbytes / apart[name] / 1e6, 2) for name in ("out", "back")}
     return {"ok": lab.judge(good), "bytes": parts.nbytes, "apart_ms": apart, "together": together, "GB/s": speed}
 
@@ -81,7 +81,7 @@ def prefetch(lab: Lab) -> Found:
         ahead: wall_ms(lab, lambda ahead=ahead: step(hooks.offload(ahead, min_bytes=256, slab_bytes=slab)))
         for ahead in (1, 2, 4, 8)
     }
-    ratios = {ahead: round(each / without, 3) for ahead, each in taken.items()}
+    ratios = {ahead: round(ms / without, 3) for ahead, ms in taken.items()}
     return {"ok": lab.judge(ratios[2] <= STEP), "ms": {"no hooks": without, **taken}, "of a step without": ratios}
 
 

@@ -63,7 +63,7 @@ def _own(buffers: dict[int, Any]) -> Any:
 @check("addresses of gradients", 19)
 def addresses(lab: Lab) -> Found:
     """Ten steps of a training loop: where the gradients lie, and how often the table of addresses was there already."""
-    found = {}
+    by_name = {}
     for name in ("SGD", "Adam"):
         with ag.cuda.device(0):
             net = nn.Sequential(nn.Linear(SIDE, SIDE), nn.ReLU(), nn.Linear(SIDE, SIDE), nn.Tanh(), nn.Linear(SIDE, 1))
@@ -78,11 +78,12 @@ def addresses(lab: Lab) -> Found:
             update.step()
         after = tables._table.cache_info()
         order = list(dict.fromkeys(sets))
-        found[name] = {
-            "sets of addresses": len(order), "step by step": [order.index(each) for each in sets],
+        by_name[name] = {
+            "sets of addresses": len(order), "step by step": [order.index(pointers) for pointers in sets],
             "tables found": after.hits - before.hits, "tables made": after.misses - before.misses,
         }  # fmt: skip
-    return {"ok": all(each["tables found"] >= STEPS // 2 for each in found.values()) or lab.emulated, **found}
+    enough = all(pointers["tables found"] >= STEPS // 2 for pointers in by_name.values())
+    return {"ok": enough or lab.emulated, **by_name}
 
 
 @check("host time of an optimizer step", 19, 3, seconds=10.0)

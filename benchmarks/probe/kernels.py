@@ -21,8 +21,8 @@ Pairs = list[tuple[Any, np.ndarray]]  # found, expected
 
 def bias_activation(lab: Lab, x: np.ndarray) -> Pairs:
     bias = x[0] / 2
-    found = kernels.bias_activation("gelu", lab.cp.asarray(x), lab.cp.asarray(bias))
-    return [(found, kernels.bias_activation_reference("gelu", x, bias))]
+    out = kernels.bias_activation("gelu", lab.cp.asarray(x), lab.cp.asarray(bias))
+    return [(out, kernels.bias_activation_reference("gelu", x, bias))]
 
 
 def column_sum(lab: Lab, x: np.ndarray) -> Pairs:
@@ -46,8 +46,8 @@ def cross_entropy(lab: Lab, x: np.ndarray) -> Pairs:
 
 def layer_norm(lab: Lab, x: np.ndarray) -> Pairs:
     weight, bias = x[1], x[2]
-    found = kernels.layer_norm(*[lab.cp.asarray(each) for each in (x, weight, bias)])
-    return list(zip(found, kernels.layer_norm_reference(x, weight, bias), strict=True))
+    outs = kernels.layer_norm(*[lab.cp.asarray(array) for array in (x, weight, bias)])
+    return list(zip(outs, kernels.layer_norm_reference(x, weight, bias), strict=True))
 
 
 def dropout(lab: Lab, x: np.ndarray) -> Pairs:
@@ -69,8 +69,8 @@ def foreach(lab: Lab, x: np.ndarray) -> Pairs:
 
 def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
     alpha, z = np.abs(x) * 9 + 0.1, np.abs(x[::-1]) * 9 + 0.1
-    found = kernels.gamma_slope(*[lab.cp.asarray(np.ascontiguousarray(each)) for each in (alpha, z)])
-    return [(found, kernels.gamma_slope_reference(alpha, z))]
+    out = kernels.gamma_slope(*[lab.cp.asarray(np.ascontiguousarray(array)) for array in (alpha, z)])
+    return [(out, kernels.gamma_slope_reference(alpha, z))]
 
 
 def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
@@ -83,7 +83,7 @@ def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
     arrays = [np.abs(x[row]) + 0.5 for row in range(4)]
     *written, g = [[lab.cp.asarray(array)] for array in arrays]
     kernels.adam_step(kernels.tensor_lists(written, [g]), False, numbers)
-    return [(each[0], expected) for each, expected in zip(
+    return [(tensors[0], expected) for tensors, expected in zip(
         written, kernels.adam_step_reference(tuple(arrays), numbers), strict=True)]  # fmt: skip
 
 
@@ -99,15 +99,15 @@ def quantize(lab: Lab, x: np.ndarray) -> Pairs:
 def recurrent(lab: Lab, x: np.ndarray) -> Pairs:
     before = np.ascontiguousarray(x[:, : COLS // 4])
     outs = [lab.cp.empty(shape, np.float32) for shape in (x.shape, before.shape, before.shape)]
-    kernels.lstm_step(*[lab.cp.asarray(each) for each in (x, 0.5 * x, before)], *outs)
+    kernels.lstm_step(*[lab.cp.asarray(array) for array in (x, 0.5 * x, before)], *outs)
     return list(zip(outs, kernels.lstm_step_reference(x, 0.5 * x, before), strict=True))
 
 
 def second_order(lab: Lab, x: np.ndarray) -> Pairs:
     f1, f2, stream = x[:2], x[2:4], np.stack([x[:5], x[1:6]])  # two tangents, three second tangents
     form = kernels.stream_form(2, (((0, 0),), ((0, 1),), ((1, 1),)))
-    found = kernels.chain_stream(*[lab.cp.asarray(each) for each in (f1, f2, stream)], 2, form)
-    return [(found, kernels.chain_stream_reference(f1, f2, stream, 2, form))]
+    out = kernels.chain_stream(*[lab.cp.asarray(array) for array in (f1, f2, stream)], 2, form)
+    return [(out, kernels.chain_stream_reference(f1, f2, stream, 2, form))]
 
 
 FILES = {
@@ -130,7 +130,7 @@ def put(file: str, run: Callable[[Lab, np.ndarray], Pairs]) -> None:
         pairs = run(lab, x)
         lab.wait()
         again = time.perf_counter()
-        error = max(difference(found, expected) for found, expected in pairs)
+        error = max(difference(out, expected) for out, expected in pairs)
         return {"ok": error <= CLOSE, "relative_error": error, "first_s": round(first - begin, 3),
                 "again_s": round(again - first, 4)}  # fmt: skip
 

@@ -29,10 +29,10 @@ NO_TRANSPOSE = 0
 def path() -> str:
     """The file of libcublas in this process; RuntimeError where none is loaded."""
     lines = Path("/proc/self/maps").read_text().splitlines()
-    found = sorted({line.split(maxsplit=5)[5] for line in lines if "/libcublas.so" in line})
-    if not found:
+    files = sorted({line.split(maxsplit=5)[5] for line in lines if "/libcublas.so" in line})
+    if not files:
         raise RuntimeError("no libcublas.so is loaded in this process: CuPy brings it on a real device alone")
-    return found[0]
+    return files[0]
 
 
 class Handle:

@@ -45,10 +45,10 @@ def main(steps=100, state=None, device="cpu", inner_steps=10):
         {"params": [log_rate, log_decay], "lr": 0.05, "betas": (0.5, 0.9)},
     ]
     optimizer = torch.optim.Adam(hyper)
-    each = nn.CrossEntropyLoss(reduction="none")
+    criterion = nn.CrossEntropyLoss(reduction="none")
 
     def inner_loss(params):
-        data = (torch.sigmoid(log_weights) * each(functional_call(net, params, x), y)).mean()
+        data = (torch.sigmoid(log_weights) * criterion(functional_call(net, params, x), y)).mean()
         return data + log_decay.exp() * sum(p.pow(2).sum() for p in params.values())
 
     for _ in range(steps):

@@ -41,8 +41,8 @@ def unpack(earlier: Path, cache: Path, say: Callable[[str], Any]) -> int:
 
 def stamp(cache: Path) -> tuple[int, float]:
     """What changes when a kernel comes in."""
-    found = _kernels(cache)
-    return len(found), max([path.stat().st_mtime for path in found], default=0.0)
+    files = _kernels(cache)
+    return len(files), max([path.stat().st_mtime for path in files], default=0.0)
 
 
 def pack(cache: Path, out: OutDir, say: Callable[[str], Any], piece_bytes: int = FILE_BYTES) -> None:
@@ -90,5 +90,5 @@ def _read(path: Path) -> bytes:
 
 
 def _last_use(path: Path) -> float:
-    found = path.stat()
-    return max(found.st_atime, found.st_mtime)
+    stat = path.stat()
+    return max(stat.st_atime, stat.st_mtime)

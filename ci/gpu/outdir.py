@@ -73,8 +73,8 @@ class Summary:
 
     def __init__(self, out: OutDir) -> None:
         self.out = out
-        found = out.read(SUMMARY)
-        self.rows: dict[str, dict[str, Any]] = json.loads(found) if found else {}
+        text = out.read(SUMMARY)
+        self.rows: dict[str, dict[str, Any]] = json.loads(text) if text else {}
 
     def set(self, stage: str, **facts: Any) -> None:
         """The row of `stage`, which becomes the last one."""

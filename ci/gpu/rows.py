@@ -55,7 +55,7 @@ def _outcome(part: dict[str, Any]) -> str:
 
 def passed_in(folder: Path) -> dict[str, dict[str, Any]]:
     """By stage and test: the lines of tests that passed in an earlier OUTDIR."""
-    path, found = folder / ARCHIVE, {}
+    path, passed = folder / ARCHIVE, {}
     if not path.exists():
         return {}
     with tarfile.open(fileobj=io.BytesIO(path.read_bytes())) as tar:
@@ -63,5 +63,5 @@ def passed_in(folder: Path) -> dict[str, dict[str, Any]]:
             if f"{name}{OUTCOMES}" in tar.getnames():
                 data = tar.extractfile(f"{name}{OUTCOMES}").read()
                 lines = {line["test"]: line for line in json_lines(data) if "test" in line}
-                found[name] = {test: line for test, line in lines.items() if line["outcome"] in WELL}
-    return found
+                passed[name] = {test: line for test, line in lines.items() if line["outcome"] in WELL}
+    return passed

@@ -79,15 +79,15 @@ def run(case: Case, until: float) -> dict[str, Any]:
 def judged(code: int, text: str, late: bool = False) -> dict[str, Any]:
     """Whether the tool has found nothing, what it counted, and if all is not well why, and the end of the output."""
     counted = COUNT.findall(text)
-    found: dict[str, Any] = {"ok": code == 0 and counted[-1:] == ["0"], "exit_code": code}
+    verdict: dict[str, Any] = {"ok": code == 0 and counted[-1:] == ["0"], "exit_code": code}
     if counted:
-        found["errors"] = int(counted[-1])
-    if not found["ok"]:
+        verdict["errors"] = int(counted[-1])
+    if not verdict["ok"]:
         refused = REFUSAL.search(text)
-        said = f"{found['errors']} errors" if counted else refused[0].strip() if refused else "no summary of the tool"
-        found["error"] = "no time was left" if late else f"{said}, exit code {code}"
-        found["lines"] = [line[:WIDTH] for line in text.splitlines()[-LINES:]]
-    return found
+        said = f"{verdict['errors']} errors" if counted else refused[0].strip() if refused else "no summary of the tool"
+        verdict["error"] = "no time was left" if late else f"{said}, exit code {code}"
+        verdict["lines"] = [line[:WIDTH] for line in text.splitlines()[-LINES:]]
+    return verdict
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,8 +3,8 @@
 // W is the type of the computation. An activation's members are its two parameters, which it may ignore. It has
 //   value(z)   the result, for z = x + bias
 //   pull(g, s) g times the derivative, where s is the saved value: the result if FROM_RESULT, else z
-//   bend(s)    the derivative of the derivative with respect to s; FLAT activations, where it is 0, have none
-//   twist(s)   the derivative of the second derivative (with respect to z) with respect to s; FLAT ones have none
+//   second(s)    the derivative of the derivative with respect to s; FLAT activations, where it is 0, have none
+//   third(s)   the derivative of the second derivative (with respect to z) with respect to s; FLAT ones have none
 // The formulas are those of autograd_gpu/ops/, also where they give NaN. The compiler may contract them to fma.
 #pragma once
 #include "half_turns.cuh"
@@ -50,9 +50,9 @@ template <typename W> struct Elu {
     static constexpr bool FROM_RESULT = false, FLAT = false;
     W alpha, inner;
     __device__ W value(W z) const { return z > 0 ? z : alpha * expm1(z * inner); }
-    __device__ W pull(W g, W z) const { return z <= 0 ? g * exp(z * inner) * (alpha * inner) : g; }
-    __device__ W bend(W z) const { return z <= 0 ? exp(z * inner) * (alpha * inner * inner) : 0; }
-    __device__ W twist(W z) const { return z <= 0 ? exp(z * inner) * (alpha * inner * inner * inner) : 0; }
+    __device__ W pull(W g, W z) const { return z > 0 ? g : g * exp(z * inner) * (alpha * inner); }
+    __device__ W second(W z) const { return z >= 0 ? 0 : exp(z * inner) * (alpha * inner * inner); }
+    __device__ W third(W z) const { return z >= 0 ? 0 : exp(z * inner) * (alpha * inner * inner * inner); }
 };
 
 template <typename W> struct Gelu {
@@ -61,8 +61,8 @@ template <typename W> struct Gelu {
     static __device__ W density(W z) { return exp(W(-0.5) * z * z) * W(0.39894228040143267794); }
     __device__ W value(W z) const { return z * normal_below(z); }
     __device__ W pull(W g, W z) const { return g * (normal_below(z) + z * density(z)); }
-    __device__ W bend(W z) const { return density(z) * (2 - z * z); }
-    __device__ W twist(W z) const { return density(z) * z * (z * z - 4); }
+    __device__ W second(W z) const { return density(z) * (2 - z * z); }
+    __device__ W third(W z) const { return density(z) * z * (z * z - 4); }
 };
 
 // z * logistic(inner(z)), where 1 + tanh would cancel in the tail.
@@ -77,11 +77,11 @@ template <typename W> struct GeluTanh {
         const W s = logistic(inner(z));
         return g * (s * (1 + z * (1 - s) * slope(z)));
     }
-    __device__ W bend(W z) const {
+    __device__ W second(W z) const {
         const W s = logistic(inner(z)), rest = complement(s, inner(z)), r = slope(z);
         return s * rest * (2 * r + z * (z * (6 * CUBIC * SCALE) + (rest - s) * r * r));
     }
-    __device__ W twist(W z) const {
+    __device__ W third(W z) const {
         const W s = logistic(inner(z)), rest = complement(s, inner(z)), r = slope(z), apart = rest - s;
         const W curve = z * (6 * CUBIC * SCALE);  // the derivative of r
         const W third = (apart * apart - 2 * s * rest) * r * r * r + 3 * apart * r * curve + 6 * CUBIC * SCALE;
@@ -97,11 +97,11 @@ template <typename W> struct Silu {
         const W s = logistic(z);
         return g * (s * (1 + z * (1 - s)));
     }
-    __device__ W bend(W z) const {
+    __device__ W second(W z) const {
         const W s = logistic(z), rest = complement(s, z);
         return s * rest * (z * (rest - s) + 2);
     }
-    __device__ W twist(W z) const {
+    __device__ W third(W z) const {
         const W s = logistic(z), rest = complement(s, z), apart = rest - s;
         return s * rest * (3 * apart + z * (apart * apart - 2 * s * rest));
     }
@@ -112,8 +112,8 @@ template <typename W> struct Tanh {
     W unused[2];
     __device__ W value(W z) const { return tanh(z); }
     __device__ W pull(W g, W out) const { return g * (1 - out * out); }
-    __device__ W bend(W out) const { return -2 * out; }
-    __device__ W twist(W out) const { return 6 * out * out - 2; }
+    __device__ W second(W out) const { return -2 * out; }
+    __device__ W third(W out) const { return 6 * out * out - 2; }
 };
 
 template <typename W> struct Sigmoid {
@@ -121,8 +121,8 @@ template <typename W> struct Sigmoid {
     W unused[2];
     __device__ W value(W z) const { return logistic(z); }
     __device__ W pull(W g, W out) const { return g * (out * (1 - out)); }
-    __device__ W bend(W out) const { return 1 - 2 * out; }
-    __device__ W twist(W out) const { return 1 - 6 * out * (1 - out); }
+    __device__ W second(W out) const { return 1 - 2 * out; }
+    __device__ W third(W out) const { return 1 - 6 * out * (1 - out); }
 };
 
 template <typename W> struct Softplus {
@@ -130,13 +130,13 @@ template <typename W> struct Softplus {
     W beta, threshold;
     __device__ W value(W z) const { return z * beta > threshold ? z : log1p(exp(z * beta)) / beta; }
     __device__ W pull(W g, W z) const { return z * beta > threshold ? g : g * logistic(z * beta); }
-    __device__ W bend(W z) const {
-        const W s = logistic(z * beta);
-        return z * beta > threshold ? 0 : beta * s * (1 - s);
+    __device__ W second(W z) const {
+        const W s = logistic(z * beta), rest = complement(s, z * beta);
+        return z * beta > threshold ? 0 : beta * s * rest;
     }
-    __device__ W twist(W z) const {
-        const W s = logistic(z * beta);
-        return z * beta > threshold ? 0 : beta * beta * s * (1 - s) * (1 - 2 * s);
+    __device__ W third(W z) const {
+        const W s = logistic(z * beta), rest = complement(s, z * beta);
+        return z * beta > threshold ? 0 : beta * beta * s * rest * (rest - s);
     }
 };
 
@@ -146,6 +146,6 @@ template <typename W> struct Sine {
     W frequency, unused;
     __device__ W value(W z) const { return sinpi(half_turns(z * frequency)); }
     __device__ W pull(W g, W z) const { return g * cospi(half_turns(z * frequency)) * frequency; }
-    __device__ W bend(W z) const { return sinpi(half_turns(z * frequency)) * (-frequency * frequency); }
-    __device__ W twist(W z) const { return cospi(half_turns(z * frequency)) * (-frequency * frequency * frequency); }
+    __device__ W second(W z) const { return sinpi(half_turns(z * frequency)) * (-frequency * frequency); }
+    __device__ W third(W z) const { return cospi(half_turns(z * frequency)) * (-frequency * frequency * frequency); }
 };

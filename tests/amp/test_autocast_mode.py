@@ -5,14 +5,14 @@ import warnings
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu import absent
+from autograd_gpu import missing_names
 
 pytestmark = pytest.mark.cpu
 
 
 @pytest.fixture(autouse=True)
 def _first_time(monkeypatch):
-    monkeypatch.setattr(absent, "_WARNED", set())
+    monkeypatch.setattr(missing_names, "_WARNED", set())
 
 
 def test_disabled_it_says_nothing():

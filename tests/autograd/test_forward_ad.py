@@ -8,7 +8,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import forward_ad as fw
-from autograd_gpu.config import MODES
+from autograd_gpu.modes import MODES
 from autograd_gpu.utils.checkpoint import checkpoint
 
 A, B = [1.0, 2.0, 3.0], [0.5, -1.0, 2.0]
@@ -36,6 +36,12 @@ def _no_level_is_left():
 
 
 # ---- levels ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.cpu
+def test_a_dual_tensor_shows_its_tangent():
+    with fw.dual_level():
+        assert repr(fw.make_dual(ag.ones(1), ag.zeros(1)) * 2) == "tensor([2.], tangent=tensor([0.]))"
 
 
 def test_levels_have_numbers():

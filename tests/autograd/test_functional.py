@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import weakref
 
 import numpy as np
@@ -281,7 +280,7 @@ class TestStrict:
 class TestArguments:
     def test_structure_of_v(self):
         x, f = double([1.0, 2.0]), (lambda x: (x**2).sum())
-        with pytest.raises(RuntimeError, match=re.escape("v has invalid size: should be (2,) but got (3,).")):
+        with pytest.raises(RuntimeError, match=r"v has invalid size: should be torch.Size\(\[2\]\) but got torch"):
             vhp(f, x, ag.ones(3))
         with pytest.raises(RuntimeError, match=r"Entry 1 in v has invalid size"):
             hvp(lambda x, y: (x * y).sum(), (x, x), (x, ag.ones(3)))

@@ -66,6 +66,7 @@ def results(device, tmp_path_factory):
     return found
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_json_has_the_documented_fields(results, name):
     result = results[name]
@@ -108,6 +109,7 @@ HESSIANS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("label", HESSIANS)
 def test_second_derivatives_run_the_products_that_are_needed(results, label):
     (case,) = [c for c in results["hessian"]["cases"] if re.sub(", FP32$", "", c["case"]) == label]
@@ -117,12 +119,14 @@ def test_second_derivatives_run_the_products_that_are_needed(results, label):
     assert case["contenders"][OURS]["counts"]["peak bytes"] > 0
 
 
+@pytest.mark.more
 def test_training_step_runs_eight_products(results):
     for case in results["train_mlp"]["cases"]:  # 3 forward, 3 for the weights, 2 for hidden inputs
         for name in {OURS, "torch"} & set(case["contenders"]):
             assert case["contenders"][name]["counts"]["products"] == 8
 
 
+@pytest.mark.more
 def test_unrolled_reports_growth_and_the_curve(results):
     result = results["unrolled"]
     blocks = result["config"]["steps"] // result["config"]["block"]
@@ -166,6 +170,7 @@ def test_held_bytes_are_what_the_answer_keeps():
     assert pool.MAX_FREE
 
 
+@pytest.mark.more
 def test_saved_memory_counts_what_each_hook_holds(results):
     cases = {case["case"]: case["contenders"][OURS]["counts"] for case in results["saved_memory"]["cases"]}
     for activation in ("Tanh", "ReLU"):
@@ -253,6 +258,7 @@ def folder(results, device, tmp_path):
     return tmp_path
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["README.md", "op-speed.md", "memory.md", "hessian.md"])
 def test_tables_are_written_and_checked(folder, results, name, capsys):
     path, where = folder / name, ["--results", str(folder)]
@@ -276,6 +282,7 @@ def test_tables_are_written_and_checked(folder, results, name, capsys):
     assert all(part in text for part in shown[name])
 
 
+@pytest.mark.more
 def test_tables_refuse_tiny_results_and_missing_markers(folder, results, device):
     with pytest.raises(ValueError, match="bench:begin"):
         tables.replace_blocks("no markers", [])
@@ -343,6 +350,7 @@ def demo():
     return importlib.import_module("benchmarks.demo.__main__")
 
 
+@pytest.mark.more
 def test_demo_learns_and_reports(demo, device, tmp_path, capsys):
     assert demo.main(["--device", device, "--tiny", "--out", str(tmp_path)]) == 0
     story = json.loads((tmp_path / "demo.json").read_text())
@@ -359,6 +367,7 @@ def test_demo_learns_and_reports(demo, device, tmp_path, capsys):
     assert "precision" in printed
 
 
+@pytest.mark.more
 def test_demo_fails_clearly_below_its_target(demo, device, tmp_path, capsys):
     assert demo.main(["--device", device, "--tiny", "--epochs", "1", "--out", str(tmp_path)]) == 1
     assert "is below 97%" in capsys.readouterr().err

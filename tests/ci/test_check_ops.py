@@ -49,13 +49,16 @@ def check(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "ci")
     import check_ops
 
-    def write_and_check(files, slot=(), read=None):
+    def write_and_check(files, slot=(), read=None, device=None):
         for name, source in files.items():
             path = tmp_path / "autograd_gpu" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source)
-        listed = {f"autograd_gpu/{name}": dict.fromkeys(names, "a reason") for name, names in (read or {}).items()}
-        found = check_ops.check(tmp_path, {f"autograd_gpu/{name}": "a reason" for name in slot}, listed)
+        read, device = (
+            {f"autograd_gpu/{name}": dict.fromkeys(names, "a reason") for name, names in (listed or {}).items()}
+            for listed in (read, device)
+        )
+        found = check_ops.check(tmp_path, {f"autograd_gpu/{name}": "a reason" for name in slot}, read, device)
         return [f"{where.removeprefix('autograd_gpu/')}:{line}: {message}" for where, line, message in found]
 
     return write_and_check
@@ -69,6 +72,10 @@ DOOR = ": take the name from core/extend.py, and add it there if it is missing"
 READ = (
     "reads the values of a tensor: use ops, every_value for a check, or add the function with a reason to READS in "
     "ci/check_ops.py"
+)
+DEVICE = (
+    "asks for the device: say `cuda` in a block, call a function of backend/, or add the function with a reason to "
+    "DEVICES in ci/check_ops.py"
 )
 SLOT = "touches `._array`: use `.array`, or add the file with a reason to SLOT in ci/check_ops.py"
 
@@ -122,6 +129,11 @@ WRONG = {
     "a number in ops": ("ops/a.py", "class A:\n    def f(x):\n        return [x.item()]", f"3: A.f {READ}"),
     "values in nn": ("nn/a.py", "def f(x):\n    def g(): return x.tolist()", f"2: f.g {READ}"),
     "values in a module": ("nn/a.py", "a = lambda x: x.numpy()", f"1: the module {READ}"),
+    "the array module": ("ops/a.py", "def f(xp, x):\n    return 1 if xp is np else 2", f"2: f {DEVICE}"),
+    "another array module": ("ops/a.py", "def f(xp): return xp is not np", f"1: f {DEVICE}"),
+    "the kind of device": ("ops/a.py", "def f(F, g): return g.is_cuda", f"1: f {DEVICE}"),
+    "the kind of an array": ("ops/a.py", "def f(g): return is_cuda(g)", f"1: f {DEVICE}"),
+    "the type of a device": ("ops/a.py", "def f(x): return x.device.type == 'cpu'", f"1: f {DEVICE}"),
     "the slot in a face": ("nn.py", "def f(x, y): x._array = y", f"1: {SLOT}"),
 }
 
@@ -145,6 +157,13 @@ def test_a_listed_function_may_read_values(check):
 def test_a_listed_function_that_reads_nothing(check, listed):
     message = "1: twice does not read values: take it off READS in ci/check_ops.py"
     assert check(LEGAL, read={listed: ["twice"]}) == [f"{listed}:{message}"]
+
+
+def test_a_listed_function_may_ask_for_the_device(check):
+    files = LEGAL | {"ops/a.py": "def f(x): return x.is_cuda"}
+    assert check(files, device={"ops/a.py": ["f"]}) == []
+    message = "ops/a.py:1: g does not ask for the device: take it off DEVICES in ci/check_ops.py"
+    assert check(files, device={"ops/a.py": ["f", "g"]}) == [message]
 
 
 @pytest.mark.parametrize("listed", ["nn.py", "gone.py"])

@@ -8,7 +8,7 @@ import sys
 import pytest
 from checkout import ROOT, STAND_IN, TESTS
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 NVML = """
 class NVMLError(Exception):
     pass

@@ -99,6 +99,37 @@ def test_links_lead_somewhere(name):
         assert not anchor or anchor in anchors(page), anchor
 
 
+TOPS = [ROOT / top for top in ("autograd_gpu", "kernels", "tests", "benchmarks", "ci", "docs")]
+FOLDERS = [ROOT, *TOPS, *(path for top in TOPS for path in top.rglob("*/"))]
+FILE = r"`([\w./-]+\.(?:py|cu|cuh|sh|h))`"
+
+
+def files_of(path):
+    """The files that a page may mean by `path`: written from the root, from a top folder, or from any folder."""
+    return [file for folder in FOLDERS if (file := folder / path).is_file()]
+
+
+@cpu
+@pytest.mark.parametrize("name", PAGES)
+def test_files_exist(name):
+    text = (ROOT / name).read_text()
+    assert [path for path in re.findall(FILE, text) if not files_of(path) and "gaussian" not in path] == []  # new-op.md
+
+
+@cpu
+@pytest.mark.parametrize("name", PAGES)
+def test_functions_stand_in_the_file_that_a_page_names(name):
+    """Pairs: `function`, `file`, and `function` in `file`."""
+    pairs = re.findall(rf"`([A-Za-z_][\w.]*)`(?:,| in) {FILE}", (ROOT / name).read_text())
+    missing = []
+    for function, path in [(function, path) for function, path in pairs if not function.endswith(".py")]:
+        words = [rf"\b{word}\b" for word in function.split(".")]
+        sources = [file.read_text() for file in files_of(path)]
+        if not any(all(re.search(word, source) for word in words) for source in sources):
+            missing.append((function, path))
+    assert missing == []
+
+
 @cpu
 @pytest.mark.parametrize("name", PAGES)
 def test_lines_have_at_most_120_columns(name):

@@ -15,7 +15,7 @@ from gpu_script import CRASHES, DEFAULT, HANGS, SCRIPT, SLEEPS, Script, archive,
 from benchmarks import tables
 from ci.gpu import stages
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_a_suite_that_was_cut_short_says_so(script):
     assert (ops["exit_code"], ops["outcome"], ops["note"]) == (2, "cut short", "7 of 9 tests were not run")
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_all_stages_together_keep_the_time_though_each_hangs(script):
     script.tell(**dict.fromkeys(DEFAULT, HANGS))
     scale = 0.02

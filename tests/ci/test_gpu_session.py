@@ -1,6 +1,5 @@
 """tests/support/gpu_session.py, in runs of pytest with a CuPy whose device breaks when a test says so."""
 
-import functools
 import json
 import os
 import signal
@@ -10,8 +9,9 @@ import time
 
 import pytest
 from checkout import SUPPORT
+from process_group import process_group
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 CONFTEST = """
 import gpu_session
@@ -242,21 +242,13 @@ def test_no_test_begins_after_the_deadline(folder, words):
 def test_an_interrupt_leaves_what_there_was(folder, words):
     text = "import time\ndef test_a(): pass\ndef test_b(): open('here', 'w').close(); time.sleep(60)\n"
     (folder / "test_it.py").write_text(text)
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell's background job ignores
-    process = subprocess.Popen(
-        command(folder, *words), cwd=folder, env=environment(), process_group=0, preexec_fn=heed
-    )
-    try:
+    with process_group(command(folder, *words), cwd=folder, env=environment()) as process:
         deadline = time.monotonic() + 60
         while not (folder / "here").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) == pytest.ExitCode.INTERRUPTED
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
     found = outcomes(folder)
     assert found["test_a"] == "passed"
     assert found["test_b"] in ("unfinished", "passed")

@@ -17,7 +17,7 @@ from ci.gpu import kernel_cache, sanitizer, suite
 from ci.gpu.log import FORMER, HEAD, SHOWN, TAIL, Log
 from ci.gpu.outdir import Archive, OutDir
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.cpu, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.cpu, pytest.mark.more, pytest.mark.timeout(1800)]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "new-op.md").read_text()

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from checkout import ROOT
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 
 

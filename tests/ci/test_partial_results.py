@@ -10,7 +10,7 @@ from benchmarks.report import OURS, Report
 from benchmarks.timing import Timing
 from benchmarks.together import OutOfTime
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 PAIR = {OURS: Timing((1.0,) * 7), "torch": Timing((2.0,) * 7)}
 RESULTS = [result for result in tables.load() if not tables.gaps(result)]  # those of the CPU, as committed
 

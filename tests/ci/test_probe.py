@@ -20,7 +20,7 @@ from benchmarks.probe import checks, libcublas, table
 from benchmarks.probe.checks import ORDER
 from benchmarks.probe.table import CHECKS, FLOATS
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 REAL = {
     "capture of ufunc, RawKernel and cuBLAS by ctypes": "RuntimeError: no libcublas.so is loaded in this process: CuPy "
     "brings it on a real device alone",

@@ -13,7 +13,7 @@ from checkout import ROOT
 from benchmarks import relay, together
 from benchmarks.relay import Job
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch_version
 from checkout import ROOT, TESTS
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 
 def test_only_an_older_pytorch_skips():

@@ -38,7 +38,15 @@ def test_what_is_not_shown_does_not_choose_the_notation(device):
     x[0], x[2500] = 0.001, 1e30
     assert repr(x).startswith("tensor([0.001, 1.   , 1.   , ..., 1.   , 1.   , 1.   ]")
     x[-1] = 1e30
-    assert repr(x).startswith("tensor([1.e-03, 1.e+00, 1.e+00, ..., 1.e+00, 1.e+00, 1.e+30]")
+    assert repr(x).startswith("tensor([1.0000e-03, 1.0000e+00, 1.0000e+00, ..., 1.0000e+00, 1.0000e+00,\n")
+
+
+@pytest.mark.parametrize(("values", "text"), [
+    ([1e-8, 1.0], "[1.0000e-08, 1.0000e+00]"), ([-1e-8, 1.0], "[-1.0000e-08,  1.0000e+00]"),
+    ([float("nan"), 1e-9], "[       nan, 1.0000e-09]"), (1e-6, "1.0000e-06"),
+])  # fmt: skip
+def test_scientific_notation_has_all_digits(values, text):
+    assert str(ag.tensor(values, device="cpu")) == f"tensor({text})"  # as in PyTorch
 
 
 @pytest.mark.cuda

@@ -146,6 +146,31 @@ class TestPythonProtocols:
             np.testing.assert_array_equal(c.numpy(force=True), t.numpy(force=True))
             assert not np.shares_memory(c.array, t.array)
 
+    def test_deep_copies_share_memory_as_their_originals(self, device):
+        a = ag.arange(6.0, device=device).view(2, 3)
+        part, turned, words = a[1:], a.t().detach(), a.view(ag.int32)
+        copied, *others = copy.deepcopy((a, part, turned, words))
+        copied[1, 0] = 7
+        assert (a.tolist()[1][0], part.tolist(), others[0].tolist()) == (3, [[3, 4, 5]], [[7, 4, 5]])
+        assert (others[1].tolist(), others[1].stride()) == ([[0, 7], [1, 4], [2, 5]], (1, 3))
+        assert others[2].view(ag.float32).tolist() == copied.tolist()
+
+    def test_deep_copies_are_no_larger(self, device):
+        row = ag.ones(3, device=device)
+        copied = copy.deepcopy(row.expand(1 << 40, 3))
+        assert (copied.shape, copied.stride(), copied[5].tolist()) == ((1 << 40, 3), (0, 1), [1, 1, 1])
+        rest = np.zeros(1 << 20, np.uint8)
+        if device == "cpu":
+            assert copy.deepcopy(ag.as_tensor(rest[:2])).array.base is None  # nor the caller's array
+
+    def test_deep_copies_of_parameters(self):
+        torch = pytest.importorskip("torch")
+        for m in (torch, ag):
+            p = m.nn.Parameter(m.ones(2, 3).t())
+            p.grad = m.ones(3, 2)
+            copied = copy.deepcopy(p)
+            assert (copied.grad, tuple(copied.stride())) == (None, (1, 3))
+
     def test_results_are_not_copied(self):
         y = ag.ones(2, requires_grad=True) * 2
         with pytest.raises(RuntimeError, match="graph leaves"):

@@ -1,6 +1,7 @@
 """The base class, checks of arguments, and what single distributions promise beyond the table of rows."""
 
 import copy
+import importlib
 import pickle
 import subprocess
 import sys
@@ -27,8 +28,19 @@ def test_imported_at_first_use():
 
 
 def test_names_are_pytorchs():
+    """All public ones, each class in the module of PyTorch, and the private helpers that libraries import."""
     torch = pytest.importorskip("torch")
     assert [name for name in D.__all__ if not hasattr(torch.distributions, name)] == []
+    assert set(torch.distributions.__all__) <= set(D.__all__)
+    paths = [f"{getattr(torch.distributions, name).__module__[20:]}.{name}" for name in torch.distributions.__all__
+             if isinstance(getattr(torch.distributions, name), type)]  # fmt: skip
+    helpers = ["utils._standard_normal", "utils._sum_rightmost", "multivariate_normal._precision_to_scale_tril",
+               "multivariate_normal._batch_mahalanobis", "multivariate_normal._batch_mv",
+               "lowrank_multivariate_normal._batch_lowrank_logdet", "transforms._InverseTransform",
+               "kl._KL_REGISTRY", "kl._KL_MEMOIZE"]  # fmt: skip
+    for path in paths + helpers:
+        module, name = path.split(".")
+        assert hasattr(importlib.import_module(f"autograd_gpu.distributions.{module}"), name), path
     assert set(D.transforms.__all__) == set(torch.distributions.transforms.__all__)
     assert set(D.constraints.__all__) == set(torch.distributions.constraints.__all__)
 
@@ -262,6 +274,116 @@ class TestMultivariateNormal:
             D.kl_divergence(p, q)
 
 
+class TestMatrices:
+    @pytest.mark.cpu
+    def test_lkj_samples(self):
+        """Correlations of a matrix (d, d) are 2 x - 1 for beta-distributed x of concentrations c + d / 2 - 1."""
+        from scipy import stats
+
+        ag.manual_seed(0)
+        for concentration in (0.7, 3.0):
+            factor = D.LKJCholesky(4, concentration).sample((2000,))
+            correlations = numpy((factor @ factor.mT + 1) / 2)
+            for i, j in ((1, 0), (3, 1), (3, 2)):
+                beta = stats.beta(concentration + 1, concentration + 1)
+                assert stats.kstest(correlations[:, i, j], beta.cdf).pvalue > 1e-3
+        assert D.LKJCholesky(3, ag.ones(2)).expand((4, 2)).sample((5,)).shape == (5, 4, 2, 3, 3)
+
+    def test_refused(self):
+        for call, text in ((lambda: D.LKJCholesky(1), "dim=1"), (lambda: D.LKJCholesky(2, -1.0), "concentration"),
+                           (lambda: D.Wishart(1.0, ag.eye(3)), "greater than ndim - 1 = 2"),
+                           (lambda: D.LowRankMultivariateNormal(ag.zeros(2), ag.ones(2, 1), -ag.ones(2)), "cov_diag")):
+            with pytest.raises(ValueError, match=text):
+                call()
+        with pytest.raises(AssertionError, match="Exactly one"):
+            D.Wishart(3.0)
+        with pytest.warns(UserWarning, match="Low df"):
+            D.Wishart(2.5, ag.eye(3))
+
+    def test_wishart_by_any_of_its_matrices(self, device):
+        """A batch of df, and of matrices, has the densities, entropies and divergences of each."""
+        torch = pytest.importorskip("torch")
+        factor = ag.tensor([[1.4, 0.0], [0.2, 0.9]], dtype=ag.float64)
+        covariance = factor @ factor.mT
+        ways = {"scale_tril": factor, "covariance_matrix": covariance, "precision_matrix": covariance.inverse()}
+        q, df = D.Wishart(4.0, ag.eye(2, dtype=ag.float64)), ag.tensor([3.5, 1e3], dtype=ag.float64)
+        expected = torch.tensor(numpy(covariance))
+        theirs = [torch.distributions.Wishart(x, expected) for x in torch.tensor([3.5, 1e3]).double()]
+        other = torch.distributions.Wishart(torch.tensor(4.0).double(), torch.eye(2, dtype=torch.float64))
+        divergences = [torch.distributions.kl_divergence(p, other) for p in theirs]
+        for name, matrix in ways.items():
+            p = D.Wishart(df, **{name: matrix})
+            assert_close(p.entropy(), torch.stack([d.entropy() for d in theirs]), name)
+            assert_close(D.kl_divergence(p, q), torch.stack(divergences), name, 1e-7)
+            for other_name, expected in ways.items():
+                assert_close(getattr(p, other_name)[0], expected, other_name)
+
+
+class TestGeneralizedPareto:
+    def test_without_a_tail_is_exponential(self, device):
+        """At a concentration of 0 the derivatives are limits, too; PyTorch's by the concentration are 0."""
+        scale, x = ag.tensor(2.0, dtype=ag.float64), ag.tensor([0.3, 4.0], dtype=ag.float64)
+        c = ag.zeros((), dtype=ag.float64, requires_grad=True)
+        d, exponential = D.GeneralizedPareto(0.0, scale, c), D.Exponential(1 / scale)
+        for name, value in (("log_prob", x), ("cdf", x), ("icdf", x / 5)):
+            assert_close(getattr(d, name)(value).detach(), getattr(exponential, name)(value), name)
+            (found,) = ag.autograd.grad(getattr(d, name)(value).sum(), c)
+            ends = [getattr(D.GeneralizedPareto(0.0, scale, s), name)(value).sum() for s in (1e-5, -1e-5)]
+            assert found.item() == pytest.approx((ends[0] - ends[1]).item() / 2e-5, rel=1e-5)
+
+    @np.errstate(all="ignore")
+    def test_uniform_to_its_end(self):
+        d = D.GeneralizedPareto(1.0, 2.0, ag.tensor(-1.0))
+        assert d.log_prob(ag.tensor([1.0, 2.0, 3.0])).exp().tolist() == pytest.approx([0.5] * 3)
+        assert d.cdf(ag.tensor([1.0, 2.0, 3.0])).tolist() == pytest.approx([0.0, 0.5, 1.0])
+        assert D.GeneralizedPareto(1.0, 2.0, -2.0).log_prob(ag.tensor(2.0)).item() == float("inf")
+
+
+class TestContinuousBernoulli:
+    def test_nearly_uniform(self, device):
+        """All digits, where PyTorch's formulas are series of low order or lose half of them."""
+        x = ag.tensor([0.1, 0.5, 0.8], dtype=ag.float64)
+        for logits in (0.0, 1e-6, -5e-4, 2e-3, -0.3, 0.9999, 1.0001, 30.0, -800.0):
+            exact = D.ContinuousBernoulli(logits=ag.tensor(logits, dtype=ag.float64))
+            single = D.ContinuousBernoulli(logits=ag.tensor(logits))
+            if abs(logits) < 100:  # else all of it is at an end
+                assert_close(exact.icdf(exact.cdf(x)), x, "icdf", 1e-9)
+            for name in ("mean", "variance"):
+                assert getattr(single, name).item() == pytest.approx(getattr(exact, name).item(), rel=2e-6), logits
+            assert single.entropy().item() == pytest.approx(exact.entropy().item(), rel=1e-5, abs=1e-4)
+
+    def test_divergence_between_intervals_that_touch(self):
+        """Finite, where PyTorch has infinity."""
+        p, q = D.ContinuousBernoulli(ag.tensor(0.3)), D.Uniform(0.0, 1.0)
+        assert D.kl_divergence(p, q).item() == pytest.approx(-p.entropy().item())
+        assert D.kl_divergence(q, p).item() == pytest.approx(0.029736, abs=1e-5)
+
+
+@np.errstate(all="ignore")
+def test_mode_of_kumaraswamy():
+    """PyTorch has NaN for all of them."""
+    d = D.Kumaraswamy(ag.tensor([2.0, 1.5, 0.5]), ag.tensor([3.0, 1.2, 2.0]))
+    grid = ag.linspace(0.001, 0.999, 999).unsqueeze(-1)
+    highest = grid[d.log_prob(grid).argmax(0)].squeeze(-1)
+    np.testing.assert_allclose(d.mode[:2].tolist(), highest[:2].tolist(), atol=1e-3)
+    assert d.mode[2].isnan()
+
+
+@np.errstate(all="ignore")
+def test_infinite_and_missing_moments():
+    inf, nan = float("inf"), float("nan")
+    d = D.Pareto(1.0, ag.tensor([0.5, 1.5, 3.0]))
+    np.testing.assert_array_equal(d.mean.isinf().tolist(), [True, False, False])
+    np.testing.assert_array_equal(d.variance.isinf().tolist(), [True, True, False])
+    d = D.FisherSnedecor(ag.tensor([1.0, 3.0]), ag.tensor([2.0, 4.0]))
+    np.testing.assert_allclose([d.mean.tolist(), d.variance.tolist()], [[nan, 2.0], [nan, nan]])
+    assert d.mode.isnan().tolist() == [True, False]
+    d = D.GeneralizedPareto(0.0, 1.0, ag.tensor([0.7, 1.0]))
+    assert [d.mean.isnan().tolist(), d.variance.isnan().tolist()] == [[False, True], [True, True]]
+    divergence = D.kl_divergence(D.Pareto(1.0, ag.tensor([0.5, 2.0])), D.Normal(0.0, 1.0))
+    assert divergence.tolist() == [inf, inf]
+
+
 class TestTransformedDistribution:
     @pytest.mark.parametrize("make", [
         lambda d, m: d.TransformedDistribution(d.Normal(m.zeros(3), 1.0), d.StickBreakingTransform()),
@@ -317,6 +439,22 @@ class TestTransformedDistribution:
         for call in (d.cdf, d.icdf, d.log_prob):
             with pytest.raises(NotImplementedError):
                 call(ag.tensor(0.5))
+
+
+@np.errstate(all="ignore")
+def test_ends_of_supports(device):
+    """The ends of an open support, and those of the real line, have their distribution function and quantiles."""
+    inf = float("inf")
+    for d in (D.Weibull(2.0, 1.5), D.LogNormal(0.0, 1.0), D.InverseGamma(1.0, 1.0)):
+        assert d.cdf(ag.tensor([0.0, inf])).tolist() == [0.0, 1.0]
+    for d in (D.Gumbel(0.0, 1.0), D.Cauchy(0.0, 1.0)):
+        assert d.cdf(ag.tensor([-inf, inf])).tolist() == [0.0, 1.0]
+        assert d.icdf(ag.tensor([0.0, 1.0])).tolist() == [-inf, inf]
+    assert D.HalfCauchy(1.0).icdf(ag.tensor(1.0)).item() == inf
+    assert D.Gumbel(0.0, 1.0).cdf(ag.tensor([-10.0, 20.0])).tolist() == [0.0, 1.0]
+    for d in (D.HalfNormal(1.0), D.Gumbel(0.0, 1.0)):
+        with pytest.raises(ValueError, match="within the support"):
+            d.cdf(ag.tensor([-1.0, float("nan")]))
 
 
 def test_independent_needs_equal_dimensions_for_a_divergence():

@@ -201,6 +201,13 @@ def test_hessian_of_what_is_linear(m):
 
 
 @compared
+def test_hessian_in_another_dtype(m):
+    x, y = m.tensor([1.0, 2.0], dtype=m.float64), m.tensor([3.0, 4.0])
+    return m.func.hessian(lambda x: (x.float() ** 3).sum())(x), \
+        m.func.hessian(lambda x, y: (x.float() * y ** 2).sum(), (0, 1))(x, y)
+
+
+@compared
 def test_hessian_of_a_network(m):
     w, x = normal(m, 3, 2), normal(m, 4, 3, seed=1)
 

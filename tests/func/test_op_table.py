@@ -181,6 +181,7 @@ def test_vmap(row):
             same(mapped(*args), columns(loop), case, "output")
 
 
+@pytest.mark.more
 @over(RULED, "batch")
 def test_vmap_of_grad(row):
     for case in smooth_cases(row):
@@ -192,6 +193,7 @@ def test_vmap_of_grad(row):
         same(mapped(*case.stacked), columns([grads for grads, _, _ in case.expected]), case, "gradient")
 
 
+@pytest.mark.more
 @over(RULED, "batch")
 def test_backward_to_what_the_examples_share(row):
     """The gradient of an input that is not batched is the sum over the examples."""
@@ -216,6 +218,7 @@ def test_backward_to_what_the_examples_share(row):
             same(ag.autograd.grad(found, x, **options), expected, case, f"gradient of input {shared}")
 
 
+@pytest.mark.more
 @over(RULED, "jvp", "batch")
 def test_jvp(row):
     for case in smooth_cases(row):
@@ -223,6 +226,7 @@ def test_jvp(row):
             same(case.push(tensors), pushed, case, "product")
 
 
+@pytest.mark.more
 @over(RULED, "jvp", "batch")
 def test_jvp_of_grad(row):
     for case in smooth_cases(row):
@@ -230,6 +234,7 @@ def test_jvp_of_grad(row):
             same(case.push_gradient(*tensors), product, case, "product")
 
 
+@pytest.mark.more
 @over(RULED, "jvp", "batch")
 def test_grad_of_jvp(row):
     for case in smooth_cases(row):

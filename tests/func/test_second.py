@@ -217,12 +217,6 @@ class Cube(Function):
     generate_vmap_rule = True
 
 
-def writing(x):
-    y = x * 2
-    y.mul_(x)
-    return y.sum()
-
-
 def overwriting(x):
     factor = ag.ones(2, dtype=ag.float64)
     y = (x + factor) ** 2
@@ -245,15 +239,11 @@ class TestFallBack:
 
     @pytest.mark.parametrize("face", FACES[:3])
     def test_every_face_falls_back(self, face, caplog):
-        found, text = run_nested(face, writing, normal(2), caplog)
-        close(found, face(lambda x: (2 * x * x).sum())(normal(2)))
-        assert "mul_: " in text
-        assert "does not support in-place operations on tensors that depend on its inputs" in text
-
-    def test_a_write_to_what_a_call_used(self, caplog):
-        found, text = run_nested(func.hessian, overwriting, normal(2), caplog)
-        close(found, 2 * ag.eye(2, dtype=ag.float64))
+        found, text = run_nested(face, overwriting, normal(2), caplog)
+        close(found, face(lambda x: ((x + 1) ** 2).sum())(normal(2)))
         assert "has been modified by an inplace operation since; clone it first" in text
+
+    def test_a_write_to_what_a_call_used(self):
         with pytest.raises(RuntimeError, match="a tensor that add used has been modified"):
             func.laplacian(overwriting, method="push")(normal(2))
 
@@ -270,7 +260,8 @@ class TestFallBack:
         with pytest.raises(RuntimeError, match="hessian: square has no jvp"):
             func.hessian(lambda x: ag.square(x).sum(), method="push")(normal(2))
         with pytest.raises(NotImplementedError, match="forward AD with square"):
-            func.hessian(lambda x: ag.square(x).sum())(normal(2))
+            func.hessian(lambda x: ag.square(x).sum(), method="nested")(normal(2))
+        close(func.hessian(lambda x: ag.square(x).sum())(normal(2)), 2 * ag.eye(2, dtype=ag.float64))
 
     def test_a_reason_is_a_warning_once(self, caplog):
         def once(x):

@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 
+import fault_injection
 import numpy as np
 import pytest
 from checkout import ROOT, STAND_IN
@@ -18,7 +19,6 @@ from offloading import SLAB, everything, mlp
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.graph import save_on_cpu, saved_tensors_hooks
-from autograd_gpu.backend import fault_injection
 from autograd_gpu.backend.cuda import runtime
 from autograd_gpu.backend.transfer import copy_engine, offload, pinned_memory
 

@@ -39,6 +39,15 @@ def test_sequential():
         net.extend(3)
 
 
+def test_reads_do_not_count_the_modules():
+    layers = nn.ModuleList(nn.ReLU() for _ in range(8))
+    counted = []
+    layers._ag_names = lambda: counted.append("all of them")
+    assert layers[-1] is layers[7]
+    assert len(layers.append(nn.ReLU())) == 9
+    assert not counted
+
+
 def test_sequential_by_name():
     net = nn.Sequential({"a": nn.Linear(1, 1), "b": nn.ReLU()})
     assert list(net.state_dict()) == ["a.weight", "a.bias"]
@@ -58,7 +67,7 @@ def test_module_list():
     assert len(layers[2:]) == 2
     assert isinstance(layers[:1], nn.ModuleList)
     assert len(layers.append(nn.ReLU())) == 5
-    with pytest.raises(NotImplementedError, match="not called"):
+    with pytest.raises(NotImplementedError, match='missing the required "forward"'):
         layers(1)
 
 

@@ -226,6 +226,129 @@ def test_private_names_that_are_wrong():
         del net._forward_pre_hooks[handle.id]
 
 
+def by_super(m, seen):
+    class Asked(m.nn.Linear):
+        """Reads attributes as gpytorch and pyro do."""
+
+        def __getattr__(self, name):
+            value = super().__getattr__(name)
+            seen.append((name, type(value).__name__))
+            return value
+
+    return Asked(2, 1)
+
+
+def by_delattr(m, seen):
+    class Forgetting(m.nn.Module):
+        def __delattr__(self, name):
+            seen.append(name)
+            if name in self._parameters:
+                del self._parameters[name]
+            else:
+                super().__delattr__(name)
+
+    net = Forgetting()
+    net.weight, net.other = m.nn.Parameter(m.ones(1)), 3
+    del net.weight
+    del net.other
+    return net
+
+
+def by_dict(m, seen):
+    net = Net(m)
+    net.own = "mine"
+    inside = net.__dict__
+    seen += [sorted(inside["_parameters"]), sorted(inside["_buffers"]), sorted(inside["_modules"])]
+    seen += [inside["own"], inside.get("weight"), "mean" in inside, "first" in vars(net), "training" in inside]
+    inside["_parameters"]["more"], inside["written"] = m.nn.Parameter(m.ones(1)), 5
+    inside["_modules"].pop("second")
+    del inside["own"]
+    seen += [net.written, hasattr(net, "own"), hasattr(net, "second"), "weight" in dir(net), "written" in dir(net)]
+    return net
+
+
+def by_state(m, seen):
+    class Kept(m.nn.Module):
+        def __getstate__(self):
+            state = self.__dict__.copy()
+            del state["cache"]
+            return state
+
+        def __setstate__(self, state):
+            self.__dict__.update(state)
+
+    net = Kept()
+    net.weight, net.layer, net.cache = m.nn.Parameter(m.ones(1)), m.nn.Linear(1, 1), object()
+    net.register_buffer("mean", m.zeros(1), persistent=False)
+    other = copy.deepcopy(net)
+    seen += [hasattr(other, "cache"), other.weight is net.weight, other.layer is net.layer]
+    return other
+
+
+def by_members(m, seen):
+    net = Net(m)
+    seen += [name for name, _ in net._named_members(lambda module: module._parameters.items(), prefix="p")]
+    seen += [name for name, _ in net._named_members(lambda module: module._buffers.items(), recurse=False)]
+    return net
+
+
+def by_explicit_getattr(m, seen):
+    net = Net(m)
+    seen += [net.__getattr__("weight") is net.weight, net.__getattr__("first") is net.first]
+    for name in ("missing_name", "own"):
+        try:
+            net.__getattr__(name)
+        except AttributeError as error:
+            seen.append(str(error))
+    return net
+
+
+def by_a_list_with_forward(m, seen):
+    class Chain(m.nn.ModuleList):
+        def forward(self, x):
+            for layer in self:
+                x = layer(x)
+            return x
+
+    net = Chain([m.nn.ReLU(), m.nn.Tanh()])
+    seen += [net(m.tensor([-1.0, 0.0])).tolist(), len(net), type(net[-1]).__name__]
+    return net
+
+
+WAYS = [by_super, by_delattr, by_dict, by_state, by_members, by_explicit_getattr, by_a_list_with_forward]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_of_libraries_to_reach_attributes(way):
+    results = []
+    for m in both():
+        seen = []
+        net = way(m, seen)
+        if way is by_super:
+            net(m.ones(1, 2))
+            net.state_dict(), list(net.parameters())
+            seen = [entry for entry in seen if entry[0] in ("weight", "bias")][:2]
+        results.append((seen, looks(net)))
+    assert results[1] == results[0]
+
+
+def load_hook(*args):
+    """A hook that can be pickled."""
+
+
+def test_a_module_with_load_hooks_is_pickled():
+    net = ag.nn.Linear(1, 1)
+    net._register_load_state_dict_pre_hook(load_hook)
+    net._register_load_state_dict_pre_hook(load_hook, with_module=True)
+    assert len(pickle.loads(pickle.dumps(net))._load_state_dict_pre_hooks) == 2
+
+
+def test_a_registered_attribute_is_not_overwritten_in_dict():
+    net = Net(ag)
+    with pytest.raises(KeyError, match="'weight' is registered in this module"):
+        net.__dict__["weight"] = 3
+
+
 class TestApply:
     @pytest.mark.parametrize("recurse", [True, False])
     def test_like_pytorch(self, recurse):

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -170,14 +171,33 @@ def test_gradients_of_an_embedding_by_frequency_equal_pytorch(torch, padding_idx
     theirs(torch.tensor(places)).backward(torch.tensor(g))
     assert out.tolist() == theirs(torch.tensor(places)).tolist()
     np.testing.assert_allclose(ours.weight.grad.numpy(force=True), theirs.weight.grad.numpy(), rtol=1e-12)
+    bags = nn.EmbeddingBag(
+        5, 4, scale_grad_by_freq=True, mode="sum", padding_idx=padding_idx, _weight=ours.weight.detach(), device=device
+    )
+    bags(ag.tensor(places, device=device)).backward(ag.tensor(g.sum(1), device=device))
+    each = ag.tensor(g.sum(1, keepdims=True), device=device).expand(2, 3, 4)
+    (expected,) = ag.autograd.grad(ours(ag.tensor(places, device=device)), ours.weight, each)
+    np.testing.assert_allclose(bags.weight.grad.numpy(force=True), expected.numpy(force=True), rtol=1e-12)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_one_long_bag_does_not_make_the_others_long(mode):
+    bags = nn.EmbeddingBag(5, 2, mode=mode)
+    indices, offsets = ag.arange(20_000) % 5, ag.arange(1000)
+    tracemalloc.start()
+    bags(indices, offsets).sum().backward()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50 * indices.nbytes
 
 
 def test_embeddings_refuse_what_they_cannot_do():
     for table in (nn.Embedding, nn.EmbeddingBag):
         with pytest.raises(NotImplementedError, match="gradients are dense; leave out sparse=True"):
             table(3, 2, sparse=True)
-    with pytest.raises(NotImplementedError, match="embedding_bag: scale_grad_by_freq is not implemented"):
-        nn.EmbeddingBag(3, 2, scale_grad_by_freq=True)
+    with pytest.raises(ValueError, match="max mode does not support scaling the gradient by the frequency"):
+        nn.EmbeddingBag(3, 2, scale_grad_by_freq=True, mode="max")(ag.tensor([[0]]))
 
 
 def test_state_dict_messages_equal_pytorch(torch):

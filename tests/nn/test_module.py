@@ -45,12 +45,6 @@ def test_attributes_are_registered_in_order():
     assert [n for n, _ in net.named_parameters("p", recurse=False)] == ["p.scale"]
 
 
-def test_attributes_are_plain():
-    net = Net()
-    assert net.__dict__["scale"] is net.scale
-    assert "__getattr__" not in nn.Module.__dict__  # alone it would slow every attribute read
-
-
 def test_reassigning_keeps_position_and_deleting_forgets():
     net = Net()
     new = net.first.weight = nn.Parameter(ag.zeros(4, 3))

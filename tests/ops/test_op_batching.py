@@ -14,7 +14,7 @@ from autograd_gpu.core.declare.batch_rules import run_batched
 from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RECORD, REGISTRY
 from autograd_gpu.core.declare.op_call import Call
-from autograd_gpu.core.interpret.cores import run_keeping_saved
+from autograd_gpu.core.interpret.implementation import run_keeping_saved
 
 N = 7
 

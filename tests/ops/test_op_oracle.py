@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -104,6 +106,44 @@ def _second(first, variables, differentiate, make):
 
 def _ours(array, device):
     return wrap(backend.to_device(array, Device(device)))
+
+
+# ---- floats without a derivative ----------------------------------------------------------------------
+
+GRADIENTS = ("class_nll_grad", "cross_entropy_grad", "logits_cross_entropy_grad", "gamma_slope")  # of composed rows
+
+
+def test_a_float_input_without_a_derivative(device):
+    """If it requires grad, the call raises, or backward, or the results are constants: as in PyTorch."""
+    rows = [row for row in ROWS if row.op in REGISTRY and row.compared("oracle_forward") == "yes"]
+    for row in [row for row in rows if row.op not in GRADIENTS]:
+        op = row.definition
+        for sample in row.draw():
+            for i, x in enumerate(sample.args):
+                constant = not op.has_rules or op.inputs[0 if op.variadic else i] in (*op.nondiff, *row.constant)
+                if constant and isinstance(x, np.ndarray) and x.dtype.kind == "f":
+                    call = Call(row, sample, device, wants=())
+                    theirs = [_plain(value) for value in call.args]
+                    found = _outcome(functools.partial(_ours_of, row, sample), call.args, i, grad)
+                    run = functools.partial(torch_call, row, kwargs=sample.kwargs)
+                    expected = _outcome(run, theirs, i, torch.autograd.grad)
+                    assert found == expected, f"{row.op}: {op.inputs[i]} of {sample}"
+
+
+def _ours_of(row, sample, args):
+    return row.call(*args, **sample.kwargs)
+
+
+def _outcome(run, args, i, differentiate):
+    args[i].requires_grad_()
+    try:
+        outs = [out for out in as_tuple(run(args)) if out.requires_grad]
+    except RuntimeError as error:
+        return re.search(r"is not differentiable with respect to argument '\w+'", str(error))[0]
+    try:
+        return bool(outs) and differentiate([out.sum() for out in outs], args[i], allow_unused=True)
+    except (NotImplementedError, RuntimeError) as error:
+        return re.search("is not implemented", str(error))[0]
 
 
 # ---- result dtypes ----------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 from op_checks import Spy, calls, check, subsets
-from op_db import BETWEEN_RUNS, Call, assert_close, values
+from op_db import BETWEEN_RUNS, Call, Sample, assert_close, values
 from op_rows import ROWS
 
 import autograd_gpu as ag
@@ -51,6 +52,30 @@ def test_gradgradcheck(row, device):
             ruled = [row.definition.rule_of(name) is not None for name in call.names]
             assert all(g is None or g.requires_grad == r for g, r in zip(first, ruled, strict=True)), call.sample
             assert ag.autograd.gradgradcheck(call.function(), tuple(call.inputs), **_options(call))
+
+
+@check("half")
+def test_gradients_of_half_types_do_not_overflow(row, device):
+    """At large and small arguments: finite where the float64 ones of the same arguments are within float16's range."""
+    if "float16" not in row.dtypes or not row.definition.has_rules or row.definition.random:
+        return
+    for sample, scale in itertools.product(row.draw(), (1e-3, 30.0, 500.0)):
+        scaled = Sample(*[_scaled(value, scale) for value in sample.args], **sample.kwargs)
+        with contextlib.suppress(RuntimeError, ValueError), np.errstate(all="ignore"):  # outside of the domain
+            half, exact = [Call(row, scaled, device, dtype=dtype).run() for dtype in ("float16", "float64")]
+            if half.differentiable and all(np.isfinite(values(out)).all() for out in half.outs):
+                for g, wide in zip(half.grad(), exact.grad(), strict=True):
+                    if g is not None:
+                        within = abs(values(wide)) < 3e4
+                        assert np.isfinite(values(g)[within]).all(), f"{sample} times {scale}"
+
+
+def _scaled(value, scale):
+    if isinstance(value, list):
+        return [_scaled(item, scale) for item in value]
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return value
+    return (value * scale).astype(np.float16).astype(np.float64)
 
 
 POINTS = [row for row in ROWS if row.op in REGISTRY and row.points]
@@ -103,10 +128,10 @@ def test_every_need_mask(row, device):
                     assert_close(g, values(full[i]), 1e-12, f"{sample}: gradient {i} of {wrt}")
 
 
-@check("adds")
+@check("adds", lambda op: op.adders)
 def test_a_rule_that_adds_gives_what_the_rule_gives(row, device):
     """`add_<input>` of a block against its `grad_<input>`."""
-    for sample in row.draw() if row.definition.adders else ():
+    for sample in row.draw():
         call = Call(row, sample, device).run()
         tensors = dict(call.tensors)
         for i in call.node.adds:
@@ -118,12 +143,12 @@ def test_a_rule_that_adds_gives_what_the_rule_gives(row, device):
             np.testing.assert_allclose(backend.to_numpy(into), expected, rtol=1e-12, err_msg=str(sample))
 
 
-@check("fused")
+@check("fused", lambda op: op.fused or op.fused_cuda)
 def test_a_fused_rule_gives_what_the_rules_give(row, device):
     """`fused` of a block against its `grad_<input>`, for every subset of inputs; of several outputs for the first."""
     op = row.definition
-    rules = node_class.make_run(dataclasses.replace(op, fused=None), "run_raw")
-    for sample in row.draw() if op.fused else ():
+    rules = node_class.make_run(dataclasses.replace(op, fused=None, fused_cuda=None), "run_raw")
+    for sample in row.draw():
         call = Call(row, sample, device).run()
         g = backend.to_device(np.asarray(np.random.randn(*call.outs[0].shape)), Device(device))
         g = g if op.single else (g, *[None] * (len(call.outs) - 1))

@@ -17,7 +17,7 @@ from autograd_gpu.core.declare.batch_rules import run_batched
 from autograd_gpu.core.declare.jvp_rules import push_forward
 from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
 from autograd_gpu.core.declare.op_call import Call
-from autograd_gpu.core.interpret.cores import run_keeping_saved
+from autograd_gpu.core.interpret.implementation import run_keeping_saved
 from autograd_gpu.core.tensor import Tensor, wrap
 
 N = 3  # examples in a batch

@@ -126,7 +126,7 @@ def test_printing(default_printing, device):
     ag.set_printoptions(precision=3, sci_mode=True)
     assert "1.000e+00, 2.500e-01, 1.000e+06" in repr(x)
     ag.set_printoptions(sci_mode=False)
-    assert "1.000, 0.250, 1000000.000" in repr(x)
+    assert "[      1.000,       0.250, 1000000.000]" in repr(x)  # as PyTorch aligns them
     ag.set_printoptions(threshold=5, edgeitems=1)
     assert "0, ..., 8" in repr(ag.arange(9))
     ag.set_printoptions(profile="full")
@@ -136,3 +136,18 @@ def test_printing(default_printing, device):
     assert repr(x) == before
     with pytest.raises(ValueError, match="profile is one of default, short, full; got 'long'"):
         ag.set_printoptions(profile="long")
+
+
+def test_operands_of_different_layouts(device):
+    """An elementwise result is row-major if one of them is, on CUDA always; PyTorch's has the layout of the first."""
+    x, y = ag.ones(2, 3, device=device).t(), ag.ones(3, 2, device=device)
+    assert (x + y).is_contiguous()
+    assert (y + x).is_contiguous()
+    assert (x + x).is_contiguous() == (device == "cuda")
+    assert not (torch.ones(2, 3).t() + torch.ones(3, 2)).is_contiguous()
+
+
+def test_large_selections_keep_the_layout(device):
+    x = ag.randn(300, 200, device=device).t()
+    for large in (ag.where(x > 0, x, 0.0), ag.relu(x), ag.softplus(x), x**3):
+        assert large.stride() == x.stride() or large.is_cuda

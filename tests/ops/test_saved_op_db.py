@@ -20,6 +20,7 @@ from autograd_gpu.core.declare.op import REGISTRY
 
 NOT_TWICE = {"standard_gamma", "random_log_gamma"}  # the second derivative is not implemented
 RULED = [row for row in ROWS if row.op in REGISTRY and row.definition.has_rules]
+more = pytest.mark.more
 rows = pytest.mark.parametrize("row", RULED, ids=[row.op for row in RULED])
 
 
@@ -54,7 +55,7 @@ def packed_once(device):
 
 
 @rows
-@pytest.mark.parametrize("pair", [copying, through_numpy, packed_once])
+@pytest.mark.parametrize("pair", [packed_once, *[pytest.param(pair, marks=more) for pair in (copying, through_numpy)]])
 def test_hooks_change_nothing(row, pair, device):
     """Result, gradients and second gradients; a copy may be laid out in another way, and sum in another order."""
     for sample in row.draw():
@@ -68,7 +69,7 @@ def test_hooks_change_nothing(row, pair, device):
 
 
 @rows
-@pytest.mark.parametrize("skip_leaves", [True, False])
+@pytest.mark.parametrize("skip_leaves", [False, pytest.param(True, marks=more)])
 def test_every_op_runs_behind_quantize(row, skip_leaves, device):
     """Results and gradients have the shapes and dtypes that they have without, and are finite where they were."""
     for sample in row.draw():

@@ -9,7 +9,8 @@ import autograd_gpu as ag
 torch = pytest.importorskip("torch")
 
 LAYOUT = {"out", "layout", "pin_memory", "memory_format", "names", "sparse_grad", "_stacklevel", "out_dtype"}
-OLD = {"size_average", "reduce", "tol", "cudnn_enabled", "cudnn_enable"}  # long deprecated, or of the machinery
+# Long deprecated, or of the machinery.
+OLD = {"args", "kwargs", "size_average", "reduce", "tol", "cudnn_enabled", "cudnn_enable"}
 DIFFERENT = {
     "dropout": "training, as in nn.functional", "alpha_dropout": "training, as in nn.functional",
     "feature_dropout": "training, as in nn.functional", "feature_alpha_dropout": "training, as in nn.functional",

@@ -23,7 +23,7 @@ KNOWN = [row for row in ROWS if row.op in REGISTRY and "forward" not in row.skip
 def many(monkeypatch):
     """Any number of elements counts as many."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("autograd_gpu.ops.") or module is numpy_ops:
+        if name.startswith(("autograd_gpu.ops.", "autograd_gpu.backend.arrays.")) or module is numpy_ops:
             for threshold in LEAST.keys() & vars(module).keys():
                 monkeypatch.setattr(module, threshold, LEAST[threshold])
 

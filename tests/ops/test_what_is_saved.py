@@ -76,6 +76,22 @@ def identity_hooks(module):
     return module.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)
 
 
+@pytest.mark.parametrize("name", ["tanhshrink", "kron"])
+def test_an_input_that_is_written_to(name):
+    """As in PyTorch; but no wrong gradient of kron."""
+    x = ag.ones(2, 2, requires_grad=True)
+    y = x * 2
+    out = ag.kron(y, x) if name == "kron" else ag.nn.functional.tanhshrink(y)
+    (expected,) = ag.autograd.grad(out.sum(), x, retain_graph=True)
+    with ag.no_grad():
+        y.add_(1)
+    if name == "tanhshrink":
+        assert ag.autograd.grad(out.sum(), x)[0].tolist() == expected.tolist()
+    else:
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            ag.autograd.grad(out.sum(), x)
+
+
 def hook_each(found):
     """Sets identity hooks on every saved tensor of the nodes that made the results."""
     stack, seen = [out.grad_fn for out in found], set()

@@ -121,7 +121,7 @@ def test_learning_rates_equal_pytorchs(name, module, where, make, cls):
     got = observed(optimizer, make(module, optimizer))
     assert len(got) == len(expected) == 61
     for a, b in zip(got, expected, strict=True):
-        assert a == pytest.approx(b, rel=1e-12, abs=1e-15)
+        assert a == b
 
 
 @each_scheduler
@@ -206,6 +206,13 @@ def test_resuming_needs_initial_learning_rates():
     assert lr_scheduler.StepLR(optimizer, 3, gamma=0.5, last_epoch=4).last_epoch == 5
 
 
+def test_the_initial_rate_of_a_tensor_is_a_copy():
+    optimizer = ag.optim.Adam([ag.ones(1, requires_grad=True)], lr=ag.tensor(0.5))
+    ag.optim.lr_scheduler.ConstantLR(optimizer, 0.5)
+    group = optimizer.param_groups[0]
+    assert (type(group["initial_lr"]), group["initial_lr"].item(), group["lr"].item()) == (ag.Tensor, 0.5, 0.25)
+
+
 def test_order_of_steps():
     optimizer = ours()
     scheduler = lr_scheduler.StepLR(optimizer, 3)
@@ -223,6 +230,15 @@ def test_get_lr_is_for_step():
         scheduler.get_lr()
     with pytest.raises(NotImplementedError, match=r"LRScheduler does not define get_lr\(\)"):
         lr_scheduler.LRScheduler(ours())
+
+
+def test_reductions_replaced_by_the_user():
+    optimizer = ours()
+    scheduler, epochs = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0), []
+    scheduler._reduce_lr = epochs.append
+    for loss in (1.0, 1.0, 0.5, 1.0):
+        scheduler.step(loss)
+    assert (epochs, scheduler.get_last_lr()) == ([2, 4], [0.5, 0.25])
 
 
 def test_plateau_with_a_new_group():

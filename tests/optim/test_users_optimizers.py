@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from collections import defaultdict
 
 import numpy as np
@@ -106,3 +107,46 @@ def test_a_users_optimizer_takes_pytorchs_steps(make):
     ours = losses(ag, make)
     assert ours[-1] < ours[0]
     np.testing.assert_allclose(ours, losses(torch, make), rtol=1e-9)
+
+
+COUNTING = ["Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"]
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_the_step_count_is_a_tensor(name):
+    results = []
+    for m in (torch, ag):
+        w = m.ones(2, requires_grad=True)
+        optimizer, seen = getattr(m.optim, name)([w]), []
+
+        def steps(count, m=m, w=w, optimizer=optimizer, seen=seen):
+            for _ in range(count):
+                w.grad = m.ones(2)
+                optimizer.step()
+            step = optimizer.state[w]["step"]
+            seen += [isinstance(step, m.Tensor), step.item(), str(step.dtype).removeprefix("torch."), tuple(step.shape)]
+            seen += [type(step) is m.Tensor, str(step), step.requires_grad]
+
+        steps(2)
+        optimizer.state[w]["step"] += 3  # a user's write
+        steps(1)
+        other = copy.deepcopy(optimizer).state_dict()["state"][0]["step"]
+        optimizer.load_state_dict(pickle.loads(pickle.dumps(optimizer.state_dict())))
+        steps(1)
+        results.append((seen, other.item()))
+    assert results[1] == results[0]
+
+
+def test_counts_of_older_state_dicts_are_numbers():
+    w = ag.ones(2, requires_grad=True)
+    optimizer = ag.optim.Adam([w])
+    w.grad = ag.ones(2)
+    optimizer.step()
+    saved = optimizer.state_dict()
+    saved["state"][0]["step"] = 7
+    optimizer.load_state_dict(saved)
+    optimizer.step()
+    assert optimizer.state[w]["step"].item() == 8
+    optimizer.state[w]["step"] = 1  # and what a user writes may be one
+    optimizer.step()
+    assert optimizer.state[w]["step"] == 2

@@ -7,13 +7,13 @@ nothing is kept in memory, and the next step computes what it would have compute
 import itertools
 import tracemalloc
 
+import fault_injection
 import numpy as np
 import pytest
 from failing import NUMBERS, OPTIMIZERS, Expected, Scale, Trouble, World, bits, check_next, fail_everywhere
 
 import autograd_gpu as ag
 from autograd_gpu import nn
-from autograd_gpu.backend import fault_injection
 from autograd_gpu.nn import functional as F
 from autograd_gpu.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 

@@ -9,8 +9,8 @@ from interrupting import Interrupts
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.context import RUNNING
-from autograd_gpu.config import current_modes, restore_modes
 from autograd_gpu.core.thread_state import THREAD
+from autograd_gpu.modes import current_modes, restore_modes
 from autograd_gpu.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 pytestmark = pytest.mark.cpu

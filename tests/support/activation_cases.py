@@ -18,8 +18,8 @@ def from_result(case):
     return ACTIVATIONS[choose(case[0], **case[1]).functor].from_result
 
 
-def curved(case):
-    return ACTIVATIONS[choose(case[0], **case[1]).functor].bend is not None
+def has_second_derivative(case):
+    return ACTIVATIONS[choose(case[0], **case[1]).functor].second is not None
 
 
 def instance(kernel, case, dtype, width):
@@ -70,12 +70,12 @@ def double_backward(
     by_result=False, **how,
 ):  # fmt: skip
     (rows, cols), width = g.shape, width_of(g, offset)
-    need = need if curved(case) else (need[0], False, False)
+    need = need if has_second_derivative(case) else (need[0], False, False)
     shape, dbias, partials = _sums(rows, cols, width, g.dtype, offset, parts, need[2])
     places = [None if array is None else Placed(array, offset) for array in (gg, ggb, g, saved, bias)]
     dg, dx = [unset(g.shape, g.dtype, offset) if each else None for each in need[:2]]
     if in_place:
-        dg, dx = places[0], places[2] if curved(case) else None
+        dg, dx = places[0], places[2] if has_second_derivative(case) else None
     name, (_, _, a, b) = instance("bias_activation_double_backward", case, g.dtype, width), choose(case[0], **case[1])
     emulated.launch(name, shape, *places, dg, dx, dbias, partials, a, b, by_result, rows, cols, **how)
     return *(None if each is None else each.result() for each in (dg, dx)), _total(dbias, partials)

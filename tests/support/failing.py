@@ -2,12 +2,13 @@
 
 import gc
 
+import fault_injection
 import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.autograd.context import RUNNING
-from autograd_gpu.backend import fault_injection, to_numpy
+from autograd_gpu.backend import to_numpy
 from autograd_gpu.core.graph.node import Node
 from autograd_gpu.core.saved.saved_tensor import SavedTensor
 from autograd_gpu.core.thread_state import THREAD

@@ -48,6 +48,7 @@ def together(*cases):
 
 ACTIVATIONS = {
     "relu6": each(shaped((3, 4))),
+    "tanhshrink": each(shaped((3, 4))),
     "prelu": together(
         each(shaped((2, 3), (3,))), each(shaped((2, 3, 4), (3,))), each(shaped((2, 3), (1,))), each(shaped((), (1,)))
     ),
@@ -175,12 +176,12 @@ ATTENTION = {
 }
 
 
-def bags(**options):
+def bags(modes=("sum", "mean", "max"), shape=8, **options):
     """Bags of the rows of a table, of which one or two are empty."""
-    offsets = np.array([0, 2, 2, 5, 6, 8])
+    options = {"offsets": np.array([0, 2, 2, 5, 6, 8]), **options}
     return lambda rng: [
-        ((rng.integers(0, 5, 8), normal(rng, 5, 3)), {"offsets": offsets, "mode": mode, "padding_idx": pad, **options})
-        for mode in ("sum", "mean", "max") for pad in (None, 2, -1)
+        ((rng.integers(0, 5, shape), normal(rng, 5, 3)), {"mode": mode, "padding_idx": pad, **options})
+        for mode in modes for pad in (None, 2, -1)
     ]  # fmt: skip
 
 
@@ -190,6 +191,8 @@ BAGS = {
         bags(),
         bags(include_last_offset=True),
         each(lambda rng: (rng.integers(0, 5, (3, 4)), normal(rng, 5, 2)), mode=("sum", "mean", "max")),
+        bags(offsets=None, shape=(2, 4)),
+        bags(modes=("sum",), per_sample_weights=np.array([1.0, 10, 20, 30, 40, 50, 60, 70])),
     ),
 }
 CONSTANT = {"soft_margin_loss": (1,), "multi_margin_loss": (4,)}  # inputs by which PyTorch has no derivative

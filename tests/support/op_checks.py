@@ -13,9 +13,14 @@ from autograd_gpu.core.codegen import node_class
 from autograd_gpu.core.declare.op import REGISTRY
 
 
-def check(name):
-    """Parametrises a check over the rows that do not skip it."""
-    rows = [row for row in ROWS if row.op in REGISTRY and name not in row.skip]
+def rows_of(name):
+    """The rows that do not skip a check."""
+    return [row for row in ROWS if row.op in REGISTRY and name not in row.skip]
+
+
+def check(name, applies=lambda op: True):
+    """Parametrises a check over the rows that do not skip it, and whose op it applies to."""
+    rows = [row for row in rows_of(name) if applies(row.definition)]
     return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
 
 
@@ -27,6 +32,9 @@ def calls(row, device, **options):
 def subsets(count):
     """The non-empty subsets of range(count)."""
     return [s for size in range(1, count + 1) for s in itertools.combinations(range(count), size)]
+
+
+TOGETHER = ("fused", "fused_cuda", "joint")  # the rules that give all gradients
 
 
 class Spy:
@@ -41,7 +49,7 @@ class Spy:
             if name not in vars(node):  # they are written at their first run
                 setattr(node, name, node_class.make_run(self.op, name))
             scope = getattr(node, name).__globals__
-            for key in [k for k in scope if k.startswith("grad_") or k in ("fused", "joint")]:
+            for key in [k for k in scope if k.startswith("grad_") or k in TOGETHER]:
                 self.undo.callback(scope.__setitem__, key, scope[key])
                 scope[key] = self._watch(key, scope[key])
         return self
@@ -50,7 +58,7 @@ class Spy:
         self.undo.close()
 
     def _watch(self, key, rule):
-        together = key in ("fused", "joint")
+        together = key in TOGETHER
 
         def watched(F, g, *args):
             found = rule(F, g, *args)

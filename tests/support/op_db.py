@@ -43,7 +43,7 @@ AS_PYTORCH = 1e-9  # relative to 1 + |value|, in float64
 CHECKS = (
     "forward", "dtypes", "integers", "gradcheck", "gradgradcheck", "need", "saved", "layouts", "empty", "zero_dim",
     "cycles", "unmodified", "freed", "versions", "oracle", "oracle_forward", "oracle_grad", "oracle_gradgrad",
-    "oracle_dtypes", "oracle_bool", "jvp", "batch",
+    "oracle_dtypes", "oracle_bool", "jvp", "batch", "half",
 )  # fmt: skip
 
 

@@ -193,7 +193,8 @@ INDEXING = {
     "gather": [(lambda m, x, i: m.gather(x, 1, indices(m, i, 3)), MATRIX, (2, 5)),
                (lambda m, x, i: m.gather(x, 0, indices(m, i, 3)), ROW, (4,))],
     "index_add": [(lambda m, x, i, y: m.index_add(x, 1, indices(m, i, 3), y, alpha=2), MATRIX, (4,), (2, 4))],
-    "index_copy": [(lambda m, x, y: m.index_copy(x, 1, m.tensor([2, 0]), y), MATRIX, (2, 2))],
+    "index_copy": [(lambda m, x, y: m.index_copy(x, 1, m.tensor([2, 0]), y), MATRIX, (2, 2)),
+                   (lambda m, x, y: m.index_copy(x, 0, m.tensor([1]), y), (3,), ())],
     "index_fill": [(lambda m, x, i, y: m.index_fill(x, 1, indices(m, i, 3), y), MATRIX, (2,), ()),
                    (lambda m, x, i: m.index_fill(x, 0, indices(m, i, 3), 2.5), ROW, (2,))],
     "index_put": [(lambda m, x, i, y: m.index_put(x, (indices(m, i, 3),), y, True), (3, 2), (4,), (4, 2)),
@@ -242,8 +243,14 @@ LINALG = {
     "cholesky_solve": [(lambda m, x, y: m.cholesky_solve(y, m.linalg.cholesky(definite(m, x))), SQUARE, (3, 2))],
     "inverse": [(lambda m, x: m.inverse(regular(m, x)), (2, 3, 3))],
     "logdet": [(lambda m, x: m.logdet(definite(m, x)), (2, 3, 3))],
+    "lu": [(lambda m, x: m.lu(regular(m, x)), (2, 3, 3))],
+    "lu_solve": [(lambda m, x, y: m.lu_solve(y, *m.linalg.lu_factor(regular(m, x))), (2, 3, 3), (2, 3, 2))],
     "matrix_power": [(lambda m, x, n=n: m.matrix_power(regular(m, x), n), SQUARE) for n in (3, -2, 0)],
     "pinverse": [(lambda m, x: m.pinverse(x), (4, 2))],
+    "triangular_solve": [
+        (lambda m, x, y, given=given: tuple(m.triangular_solve(y, regular(m, x), *given)), SQUARE, (3, 2))
+        for given in ((), (False,), (True, True), (False, True, True))
+    ],
     "svd": [(lambda m, x: m.svd(x)[1], (4, 2)), (lambda m, x: m.svd(x, compute_uv=False)[1], (2, 3)),
             (lambda m, x: (lambda r: (r[0] * r[1].exp()) @ r[2].mT)(m.svd(x)), (4, 2))],
     "linalg.cholesky_ex": [(lambda m, x: m.linalg.cholesky_ex(definite(m, x))[0], SQUARE)],

@@ -63,8 +63,8 @@ FAMILIES = {
         vdot
     """,
     "Linear algebra": """
-        cholesky_inverse cholesky_solve det inverse logdet lu_unpack matrix_exp matrix_power pinverse qr slogdet
-        svd
+        cholesky_inverse cholesky_solve det inverse logdet lu lu_solve lu_unpack matrix_exp matrix_power pinverse qr
+        slogdet svd triangular_solve
         linalg.cholesky linalg.cholesky_ex linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh
         linalg.eigvals linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.lstsq linalg.lu
         linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matmul linalg.matrix_exp linalg.matrix_norm
@@ -187,7 +187,9 @@ FAMILIES = {
     """,
     "Creation": """
         arange as_tensor asarray empty empty_like empty_strided eye from_dlpack from_numpy full full_like linspace
-        logspace ones ones_like tensor zeros zeros_like clone Tensor.new_empty Tensor.new_full Tensor.new_ones
+        logspace ones ones_like scalar_tensor
+        Tensor.resize_ Tensor.resize_as_ Tensor.to_dense tensor zeros zeros_like clone Tensor.new_empty
+        Tensor.new_full Tensor.new_ones
         Tensor.new_tensor Tensor.new_zeros
     """,
     "Properties, dtypes, modes": """
@@ -229,7 +231,7 @@ FAMILIES = {
         compiler.cudagraph_mark_step_begin compiler.disable compiler.is_compiling compiler.is_dynamo_compiling
         compiler.is_exporting compiler.reset jit.Final jit.annotate jit.export jit.freeze jit.ignore
         jit.is_scripting jit.is_tracing jit.optimize_for_inference jit.script jit.script_if_tracing
-        jit.script_method jit.unused
+        jit.script_method jit.trace jit.trace_module jit.unused
     """,
     "Import paths": """
         Event OutOfMemoryError Stream autograd.anomaly_mode.detect_anomaly autograd.function.Function
@@ -245,7 +247,8 @@ FAMILIES = {
         nn.modules.utils._single nn.parameter.Parameter nn.utils.clip_grad.clip_grad_norm_
         nn.utils.convert_parameters.parameters_to_vector optim.adam.Adam optim.adamw.AdamW optim.sgd.SGD
         optim.lr_scheduler._LRScheduler optim.optimizer.Optimizer optim.optimizer.ParamsT optim.optimizer.required
-        testing.assert_close testing.make_tensor types.Device types.Number utils.swap_tensors vmap
+        testing.assert_allclose testing.assert_close testing.make_tensor
+        types.Device types.Number utils.swap_tensors vmap
     """,
     "Pruning": """
         nn.utils.prune.BasePruningMethod nn.utils.prune.CustomFromMask nn.utils.prune.Identity

@@ -6,6 +6,7 @@ transform with a loop over the examples, or with reverse mode.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,12 +16,10 @@ import composite_cases
 import module_cases
 import nn_cases
 import numpy as np
-import op_rows
 import public_calls
 
 import autograd_gpu as ag
 from autograd_gpu import func
-from autograd_gpu.core.declare.op import REGISTRY
 
 N = 3  # examples
 
@@ -106,7 +105,10 @@ def _by_name(calls: list[Drawn]) -> dict[str, list[Drawn]]:
 
 
 def of_row(row: Any) -> list[Drawn]:
-    """The samples of a row of the op table. All tensors of a call differ from example to example, indices as well."""
+    """The samples of a row of the op table. All tensors of a call differ from example to example, indices as well.
+
+    Inputs that must not require grad are constants.
+    """
     draws, found = [row.draw(seed) for seed in range(N)], []
     for k, first in enumerate(draws[0]):
         samples = [draw[k] for draw in draws]
@@ -117,13 +119,12 @@ def of_row(row: Any) -> list[Drawn]:
             left = iter(tensors)
             args = [[next(left) for _ in a] if isinstance(a, list) else next(left) if isinstance(a, np.ndarray) else a
                     for a in first.args]
+            args = [a.detach() if name in row.definition.nondiff and isinstance(a, ag.Tensor) else a
+                    for name, a in itertools.zip_longest(row.definition.inputs[: len(args)], args)]
             return outputs(row.call(*args, **first.kwargs))
 
         found.append(Drawn(f"{first}", row.op, run, [sample.arrays for sample in samples]))
     return [call for call in found if call.examples[0]]
-
-
-ROWS = [row for row in op_rows.ROWS if row.op in REGISTRY]
 
 
 def of_module(name: str, training: bool) -> list[Drawn]:

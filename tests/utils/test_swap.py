@@ -50,6 +50,20 @@ def test_refused():
     for tensor in (base, view):
         with pytest.raises(RuntimeError, match="Cannot swap t1 because it is a view or has views"):
             ag.utils.swap_tensors(tensor, ag.ones(1))
-    with pytest.raises(RuntimeError, match="a Parameter and a Tensor: only one of them has attributes"):
-        ag.utils.swap_tensors(ag.nn.Parameter(ag.ones(1)), ag.ones(1))
     assert base.tolist() == [1, 1]
+    code = ag.ones(1).to(ag.float8_e5m2)
+    with pytest.raises(TypeError, match="layout differs"):
+        ag.utils.swap_tensors(ag.ones(2), code)
+    assert code.dtype == ag.float8_e5m2
+
+
+@pytest.mark.cpu
+def test_a_tensor_for_a_parameter():
+    for m in both():
+        weight, plain = m.nn.Parameter(m.ones(1)), m.zeros(2)
+        plain.note = "mine"
+        m.utils.swap_tensors(weight, plain)
+        assert (type(weight), type(plain), weight.note) == (m.Tensor, m.nn.Parameter, "mine")
+    a, b = ag.ones(1).to(ag.float8_e5m2), ag.ones(2).to(ag.float8_e4m3fn)
+    ag.utils.swap_tensors(a, b)
+    assert (a.dtype, a.float().tolist()) == (ag.float8_e4m3fn, [1, 1])

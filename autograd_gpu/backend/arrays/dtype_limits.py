@@ -38,13 +38,13 @@ def finfo(dtype: object = None) -> FloatLimits:
     >>> ag.finfo(ag.float32).eps
     1.1920928955078125e-07
     """
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    if wanted not in FLOATS | STORAGE:
-        raise TypeError(f"finfo() requires a floating point input type, got {wanted}. Use iinfo for integers")
-    info = ml_dtypes.finfo(wanted)
+    resolved = get_default_dtype() if dtype is None else as_dtype(dtype)
+    if resolved not in FLOATS | STORAGE:
+        raise TypeError(f"finfo() requires a floating point input type, got {resolved}. Use iinfo for integers")
+    info = ml_dtypes.finfo(resolved)
     tiny = float(info.smallest_normal)
     return FloatLimits(float(info.resolution), float(info.min), float(info.max), float(info.eps), tiny, tiny,
-                       info.bits, str(wanted))
+                       info.bits, str(resolved))
 
 
 def iinfo(dtype: object) -> IntegerLimits:
@@ -53,11 +53,11 @@ def iinfo(dtype: object) -> IntegerLimits:
     >>> ag.iinfo(ag.int8).max
     127
     """
-    wanted = as_dtype(dtype)
-    if wanted not in INTEGERS:
-        raise TypeError(f"iinfo() requires an integer input type, got {wanted}. Use finfo for floating point")
-    info = np.iinfo(wanted)
-    return IntegerLimits(int(info.min), int(info.max), info.bits, str(wanted))
+    resolved = as_dtype(dtype)
+    if resolved not in INTEGERS:
+        raise TypeError(f"iinfo() requires an integer input type, got {resolved}. Use finfo for floating point")
+    info = np.iinfo(resolved)
+    return IntegerLimits(int(info.min), int(info.max), info.bits, str(resolved))
 
 
 def can_cast(from_: object, to: object) -> bool:

@@ -60,10 +60,10 @@ def set_default_dtype(dtype: object) -> None:
 
     >>> ag.set_default_dtype(ag.float32)
     """
-    wanted = as_dtype(dtype)
-    if wanted not in FLOATS:
-        raise TypeError(f"set_default_dtype: only floating-point dtypes are supported; got {wanted}")
-    _Default.dtype = wanted
+    resolved = as_dtype(dtype)
+    if resolved not in FLOATS:
+        raise TypeError(f"set_default_dtype: only floating-point dtypes are supported; got {resolved}")
+    _Default.dtype = resolved
 
 
 def as_dtype(dtype: object) -> np.dtype:
@@ -73,14 +73,14 @@ def as_dtype(dtype: object) -> np.dtype:
     """
     if isinstance(dtype, np.dtype) and dtype in OURS:
         return OURS[dtype]
-    found = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
+    result = _ALIASES.get(dtype) if isinstance(dtype, (str, type)) else None
     try:
-        found = np.dtype(dtype) if found is None else found  # type: ignore[call-overload]
+        result = np.dtype(dtype) if result is None else result  # type: ignore[call-overload]
     except TypeError:
-        found = None
-    if found is None or found not in ALL:
+        result = None
+    if result is None or result not in ALL:
         raise TypeError(f"unsupported dtype {dtype!r}; use one of {', '.join(sorted(map(str, ALL)))}")
-    return found
+    return result
 
 
 def wide(dtype: np.dtype) -> np.dtype:
@@ -90,10 +90,10 @@ def wide(dtype: np.dtype) -> np.dtype:
 
 def computing(dtype: object) -> np.dtype:
     """`dtype` as one of our dtype objects that ops can compute in; TypeError for a storage dtype."""
-    found = as_dtype(dtype)
-    if found in STORAGE:
-        raise TypeError(f"{found} is a storage dtype without arithmetic; make float32 and convert with .to()")
-    return found
+    resolved = as_dtype(dtype)
+    if resolved in STORAGE:
+        raise TypeError(f"{resolved} is a storage dtype without arithmetic; make float32 and convert with .to()")
+    return resolved
 
 
 def category(dtype: np.dtype) -> int:

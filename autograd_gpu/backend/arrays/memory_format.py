@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
+from ..cpu import pool
 from .strides import is_expanded
 
 
-class MemoryFormat:
-    """The memory layout of a new tensor: C order (contiguous_format), or that of the source (preserve_format).
-
-    >>> ag.zeros_like(ag.ones(2, 3).t(), memory_format=ag.contiguous_format).stride()
-    (2, 1)
-    """
+class _Constant:
+    """A named constant of the package, of which there is one object."""
 
     __slots__ = ("name",)
 
@@ -24,6 +23,33 @@ class MemoryFormat:
 
     def __reduce__(self) -> str:
         return self.name  # a singleton: pickled by name
+
+
+class MemoryFormat(_Constant):
+    """The memory layout of a new tensor: C order (contiguous_format), or that of the source (preserve_format).
+
+    >>> ag.zeros_like(ag.ones(2, 3).t(), memory_format=ag.contiguous_format).stride()
+    (2, 1)
+    """
+
+    __slots__ = ()
+
+
+class Layout(_Constant):
+    """How a tensor stores its elements: `ag.strided` for all that are here; the others exist for comparisons."""
+
+    __slots__ = ()
+
+
+strided = Layout("strided")
+sparse_coo, sparse_csr, sparse_csc = Layout("sparse_coo"), Layout("sparse_csr"), Layout("sparse_csc")
+
+
+def check_strided(function: str, layout: Any) -> None:
+    """NotImplementedError unless the argument `layout` of `function` is `strided` or None."""
+    if layout is not None and layout is not strided:
+        raise NotImplementedError(f"{function}(): layout={layout} is not supported: every tensor is strided; leave "
+                                  "layout out")
 
 
 contiguous_format = MemoryFormat("contiguous_format")
@@ -64,6 +90,24 @@ def copy_order(array: Any) -> Literal["C", "K"]:
     So `view` works on the copy of an expanded array.
     """
     return "C" if 0 in array.strides else "K"
+
+
+def row_major(array: Any) -> Any:
+    """A contiguous copy of `array`."""
+    if type(array) is not np.ndarray:
+        return array.copy(order="C")
+    result = pool.empty(array.shape, array.dtype)
+    result[...] = array
+    return result
+
+
+def empty_like(xp: Any, array: Any) -> Any:
+    """An uninitialized array with the shape, the dtype and the memory order of `array`; a large one from the pool."""
+    if xp is not np or array.nbytes < pool.SMALLEST:
+        return xp.empty_like(array) if array.flags.c_contiguous else xp.empty_like(array, order=copy_order(array))
+    order = memory_order(array)
+    result = pool.empty(tuple([array.shape[d] for d in order]), array.dtype)
+    return result.transpose([order.index(d) for d in range(array.ndim)])
 
 
 def memory_order(array: Any) -> tuple[int, ...]:

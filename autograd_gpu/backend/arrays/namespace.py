@@ -34,6 +34,14 @@ def namespace(*arrays: Any) -> Any:
     return np
 
 
+def limited(xp: Any, x: Any, low: Any, high: Any, out: Any = None) -> Any:
+    """x limited to [low, high], in `out` if given; None is no bound."""
+    if xp is np:
+        return numpy_ops.limited(x, -np.inf if low is None else low, np.inf if high is None else high, out)
+    x = x if low is None else xp.maximum(x, low, out=out)
+    return x if high is None else xp.minimum(x, high, out=out)
+
+
 def namespace_on(device: Device) -> Any:
     """The array module of `device`: numpy or cupy. RuntimeError if the CUDA device does not exist."""
     return np if device.type == "cpu" else runtime.require_device(device.index or 0)
@@ -55,6 +63,11 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def constant(xp: Any, value: float, dtype: Any) -> Any:
     """A scalar operand for a ufunc on arrays of `dtype`: for NumPy a 0-d array, which halves the call overhead."""
     return numpy_ops.constant(value, dtype) if xp is np else value
+
+
+def constants(xp: Any, dtype: Any, *values: float) -> tuple[Any, ...]:
+    """`constant` of several values."""
+    return numpy_ops.constants(dtype, *values) if xp is np else values
 
 
 def where(xp: Any, mask: Any, a: Any, b: Any) -> Any:

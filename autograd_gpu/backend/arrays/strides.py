@@ -34,11 +34,8 @@ def is_expanded(array: Any) -> bool:
     return any(size > 1 for size, stride in zip(array.shape, array.strides, strict=True) if stride == 0)
 
 
-def buffer_of(array: Any) -> Any:
-    """The whole buffer of which `array` is a view, as a vector of the same dtype.
-
-    RuntimeError if the array that owns the buffer is not contiguous.
-    """
+def _memory_of(array: Any) -> Any:
+    """The array that owns the memory of `array`, as a vector in its own dtype; RuntimeError if it is not contiguous."""
     owner = array
     while owner.base is not None:
         base = owner.base
@@ -48,12 +45,36 @@ def buffer_of(array: Any) -> Any:
         owner = base
     if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         raise RuntimeError("the memory behind this tensor has gaps; use .clone() first")
-    flat = owner.reshape(-1) if owner.flags.c_contiguous else owner.T.reshape(-1)
+    return owner.reshape(-1) if owner.flags.c_contiguous else owner.T.reshape(-1)
+
+
+def buffer_of(array: Any) -> Any:
+    """The whole buffer of which `array` is a view, as a vector of the same dtype.
+
+    RuntimeError if the array that owns the buffer is not contiguous.
+    """
+    flat = _memory_of(array)
     if flat.dtype == array.dtype:
         return flat
     flat = flat.view("uint8")
     flat = flat[(address(array) - address(flat)) % array.itemsize :]  # a view may begin inside an element
     return flat[: flat.size // array.itemsize * array.itemsize].view(array.dtype)
+
+
+def deep_copied(xp: Any, array: Any, memo: dict[Any, Any]) -> Any:
+    """A copy of `array` with its strides, in a copy of the whole memory behind it.
+
+    `memo` holds the copies of memory so far, so that the copies of arrays which share memory do so, too.
+    """
+    if not array.size or min(array.strides, default=0) < 0:
+        return array.copy()
+    memory = _memory_of(array).view("uint8")
+    key = (xp, address(memory))
+    if key not in memo:
+        memo[key] = memory.copy(), memory  # held, so that its address is not used again meanwhile
+    rest = memo[key][0][address(array) - address(memory) :]
+    rest = rest[: rest.size // array.itemsize * array.itemsize].view(array.dtype)
+    return strided(xp, rest, array.shape, array.strides)
 
 
 def offset_of(array: Any) -> int:
@@ -65,6 +86,22 @@ def geometry_of(array: Any, start: int) -> StridedGeometry:
     """Where `array` lies, counted from the address `start` of the first element of one of the same dtype."""
     size, first = array.itemsize, address(array)
     return array.shape, tuple([s // size for s in array.strides]), 0 if first == start else (first - start) // size
+
+
+def diagonal(x: Any, offset: int, dim1: int, dim2: int) -> Any:
+    """x.diagonal(...), a view that is writable if x is: NumPy returns a read-only one."""
+    out = x.diagonal(offset, dim1, dim2)
+    if isinstance(out, np.ndarray):
+        out.flags.writeable = x.flags.writeable
+    return out
+
+
+def rotated(xp: Any, x: Any, axis: int) -> Any:
+    """(y, z, x) for (x, y, z) along `axis`; np.roll takes several times as long as an index."""
+    return x.take(_NEXT, axis) if xp is np else xp.roll(x, -1, axis)
+
+
+_NEXT = np.array([1, 2, 0])
 
 
 def may_share_memory(a: Any, b: Any) -> bool:
@@ -100,10 +137,10 @@ def broadcast_to(xp: Any, array: Any, shape: tuple[int, ...]) -> Any:
         return array
     lead = len(shape) - array.ndim
     strides = [0] * lead
-    for size, wanted, stride in zip(array.shape, shape[lead:], array.strides, strict=True):
-        if size != wanted and size != 1:
+    for size, target, stride in zip(array.shape, shape[lead:], array.strides, strict=True):
+        if size != target and size != 1:
             return np.broadcast_to(array, shape)  # raises NumPy's error
-        strides.append(stride if size == wanted else 0)
+        strides.append(stride if size == target else 0)
     if array.flags.c_contiguous and array.dtype.isbuiltin == 1:
         return np.ndarray(shape, array.dtype, array, 0, strides)
     result = np.broadcast_to(array, shape)  # not as_strided, which hides the base of the view

@@ -53,10 +53,10 @@ def _library() -> tuple[ctypes.CDLL, str] | None:
 @functools.cache
 def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
     """The functions that get and set OpenBLAS' number of threads; None if NumPy uses another BLAS."""
-    found = _library()
-    if found is None:
+    loaded = _library()
+    if loaded is None:
         return None
-    library, name = found
+    library, name = loaded
     return getattr(library, name.format("openblas_get_num_threads")), getattr(
         library, name.format("openblas_set_num_threads")
     )
@@ -88,10 +88,10 @@ def set_limit(count: int) -> None:
 
 def kernels() -> str | None:
     """The processor type that NumPy's OpenBLAS has selected, such as "SkylakeX"; None if NumPy uses another BLAS."""
-    found = _library()
-    if found is None:
+    loaded = _library()
+    if loaded is None:
         return None
-    library, name = found
+    library, name = loaded
     core = getattr(library, name.format("openblas_get_corename"))
     core.restype = ctypes.c_char_p
     return core().decode()
@@ -103,10 +103,10 @@ def axpby() -> dict[str, Axpby]:
 
     One pass over memory, where NumPy takes two or three; always on the calling thread.
     """
-    found = _library()
-    if found is None:
+    loaded = _library()
+    if loaded is None:
         return {}
-    library, name = found
+    library, name = loaded
     size = ctypes.c_int64 if name.endswith("64_") else ctypes.c_int
     return {
         "f": _bind(getattr(library, name.format("cblas_saxpby")), size, ctypes.c_float),

@@ -23,6 +23,7 @@ import numpy as np
 from ..arrays.dtypes import float32
 
 SMALL = 1 << 12  # elements up to which NumPy's overhead matters: np.triu takes 8 us to make its mask
+MANY = 4  # matrices per row or column from which steps for all of them are faster than a call for each
 BLOCK = 64  # LAPACK's block size in columns, for the size of workspaces
 
 Info = Any  # int or an int32 array
@@ -45,9 +46,9 @@ def _each(function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
     """
     batch = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
     stacks = [np.broadcast_to(a, (*batch, *a.shape[-2:])) for a in arrays]
-    found = [function(*[stack[index] for stack in stacks]) for index in np.ndindex(*batch)]
+    rows = [function(*[stack[index] for stack in stacks]) for index in np.ndindex(*batch)]
     results: list[Any] = []
-    for column in zip(*found, strict=True):
+    for column in zip(*rows, strict=True):
         stacked = np.array(column, None if isinstance(column[0], np.ndarray) else np.int32)
         stacked = stacked.reshape(*batch, *stacked.shape[1:])
         results.append(stacked if isinstance(column[0], np.ndarray) or stacked.any() else 0)
@@ -76,10 +77,32 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Info]:
     if not a.size:
         return a.copy(), np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32), 0
     if a.ndim > 2:
-        return tuple(_each(lu, a))
+        return _eliminated(a) if math.prod(a.shape[:-2]) >= MANY * min(a.shape[-2:]) else tuple(_each(lu, a))
     factors, pivots, info = _routine("getrf", a.dtype)(a)
     pivots += 1
     return factors, pivots, info
+
+
+def _eliminated(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Info]:
+    """`lu` of many small matrices, one column of all of them at a time: SciPy calls LAPACK from Python for each."""
+    m, n = a.shape[-2:]
+    steps, count = min(m, n), math.prod(a.shape[:-2])
+    each = np.arange(count)
+    factors = np.ascontiguousarray(a.reshape(count, m, n).transpose(1, 2, 0))  # the matrices are the last dimension
+    pivots, zeros = np.empty((steps, count), np.int32), np.empty((steps, count), bool)
+    for k in range(steps):
+        row = np.absolute(factors[k:, k]).argmax(0) + k
+        pivots[k] = row + 1
+        top = factors[k].copy()
+        factors[k] = factors[row, :, each].T
+        factors[row, :, each] = top.T
+        pivot = factors[k, k]
+        zeros[k] = pivot == 0
+        factors[k + 1 :, k] /= np.where(zeros[k], 1, pivot)  # zeros below a zero
+        factors[k + 1 :, k + 1 :] -= factors[k + 1 :, k, None] * factors[k, None, k + 1 :]
+    info: Info = np.where(zeros.any(0), zeros.argmax(0) + 1, 0).astype(np.int32).reshape(a.shape[:-2])
+    factors = np.ascontiguousarray(factors.transpose(2, 0, 1)).reshape(a.shape)
+    return factors, np.ascontiguousarray(pivots.T).reshape(*a.shape[:-2], steps), info if info.any() else 0
 
 
 def inv(a: np.ndarray) -> tuple[np.ndarray, Info]:
@@ -114,10 +137,13 @@ def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
     """
     if a.ndim > 2 or not a.size:
         try:
-            return (np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2) if upper else np.linalg.cholesky(a)), 0
+            factor = np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2) if upper else np.linalg.cholesky(a)
         except np.linalg.LinAlgError:
             return tuple(_each(lambda x: cholesky(x, upper), a))
+        return tuple(_each(lambda x: cholesky(x, upper), a)) if np.isnan(factor[..., -1:, -1:]).any() else (factor, 0)
     factor, info = _routine("potrf", a.dtype)(a.T, int(upper), 1)  # see Note [transposed]: the other triangle
+    if not info and math.isnan(factor[-1, -1]):  # OpenBLAS goes on with NaN, to the last element
+        info = int(np.isnan(factor.diagonal()).argmax()) + 1
     return (_failed(a), info) if info else (factor.T, 0)
 
 
@@ -188,6 +214,11 @@ def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
         vectors[:, :n] = reflectors
     q = _routine("orgqr", a.dtype)(vectors, tau, BLOCK * k)[0]
     return q, np.where(_below(k, n), a.dtype.type(0), reflectors[:k]) if k * n <= SMALL else np.triu(reflectors[:k])
+
+
+def reflected(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """The first n columns of the product of the reflections in the columns of one matrix (m, n)."""
+    return _routine("orgqr", a.dtype)(a, tau, BLOCK * max(a.shape[1], 1))[0]
 
 
 # ---- iterations ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import counters
-from ..arrays.dtypes import HALF, float32
+from ..arrays.dtypes import HALF, float32, float64
 from . import large_products, pool, sums
 from .blas import LARGEST, SMALLEST, on_one_thread
 
@@ -33,12 +33,20 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         counters.matmul((*_batch(a, b), a.shape[-2], a.shape[-1], b.shape[-1]))
     results, terms = a.shape[-2] * b.shape[-1], a.shape[-1]
     work = results * terms
+    if work > TINY and a.dtype.kind in "iu" and _is_exact(a, b):
+        return matmul(a.astype(float64), b.astype(float64)).astype(a.dtype)
     if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, a, b)
     product = _product if a.ndim == 2 and b.ndim == 2 else _products
     if work > LARGEST and product is _product and (step := large_products.step_of(a, b, work)):
         return large_products.in_blocks(a, b, step)
     return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
+
+
+def _is_exact(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether float64 holds all sums of the product of two integer arrays, for which BLAS takes a twentieth."""
+    largest = [max(-int(x.min()), int(x.max())) for x in (a, b)]
+    return largest[0] * largest[1] * a.shape[-1] < 1 << 53
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -40,10 +40,10 @@ class Block:
 
 
 def _block_type(size: int) -> type:
-    found = _types.get(size)
-    if found is None:
-        found = _types[size] = type("Block", (Block, ctypes.c_char * size), {})
-    return found
+    kind = _types.get(size)
+    if kind is None:
+        kind = _types[size] = type("Block", (Block, ctypes.c_char * size), {})
+    return kind
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

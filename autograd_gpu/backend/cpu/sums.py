@@ -35,6 +35,8 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
         if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
             if axis is not None and x.ndim > 1 and 0 < x.shape[-1] < NARROW:
                 return _of_columns(x, keepdims)
+            if n >= 4 * LARGEST and x.flags.c_contiguous:
+                return _of_all(x, axis, keepdims)
             return add_reduce(x, axis, None, None, keepdims)
         return _of_many(x, axis, keepdims)
     if axis is None:
@@ -46,6 +48,28 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
         return out[:, None] if keepdims else out
     out = ones(x.shape[0], x.dtype).dot(x)
     return out[None] if keepdims else out
+
+
+def _of_all(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
+    """The sum of all elements, or of adjacent ones, by products of LONG elements with ones: a third of the time."""
+    if axis is None:
+        whole = x.size - x.size % LONG
+        flat = x.reshape(-1)
+        out = add_reduce(_of_rows(flat[:whole].reshape(-1, LONG)), None) + add_reduce(flat[whole:], None)
+        return out.reshape((1,) * x.ndim) if keepdims else out
+    if not LONG // 4 <= x.shape[-1] <= 4 * LONG:
+        return add_reduce(x, axis, None, None, keepdims)
+    return _of_rows(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], *([1] if keepdims else []))
+
+
+def _of_rows(x: np.ndarray) -> np.ndarray:
+    """The sum of each row of a matrix, by products of LARGEST elements."""
+    n, m = x.shape
+    step = LARGEST // m
+    whole, weights, out = n - n % step, ones(m, x.dtype), np.empty(n, x.dtype)
+    np.matmul(x[:whole].reshape(-1, step, m), weights, out=out[:whole].reshape(-1, step))
+    np.matmul(x[whole:], weights, out=out[whole:])
+    return out
 
 
 def _of_columns(x: np.ndarray, keepdims: bool) -> np.ndarray:
@@ -202,9 +226,9 @@ def _plan(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...
 
     NumPy is slow for many short rows that are not adjacent.
     """
-    found = Layout(shape, strides, axes)
-    short = found.summed.count(True) > 1 and found.shape[-1] < LONG and math.prod(found.shape) > SLOW
-    return found if found.repeats or short or found.scattered() > FEW_ROWS else None
+    layout = Layout(shape, strides, axes)
+    short = layout.summed.count(True) > 1 and layout.shape[-1] < LONG and math.prod(layout.shape) > SLOW
+    return layout if layout.repeats or short or layout.scattered() > FEW_ROWS else None
 
 
 def _planned(x: np.ndarray, plan: Layout, keepdims: bool) -> Any:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ...config import float32_matmul
+from ...modes import float32_matmul
 from .. import counters
 from ..arrays.dtypes import FLOATS, HALF, bfloat16, float16, float32, float64, wide
 from . import cublas_handles, runtime

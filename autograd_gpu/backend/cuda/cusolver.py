@@ -108,10 +108,15 @@ def solve(a: Any, b: Any) -> tuple[Any, Info]:
     return _or_on_host(runtime.cupy().linalg.solve, lapack.solve, *_stacked(a, b))
 
 
+def _cholesky(a: Any) -> Any:
+    factor = runtime.cupy().linalg.cholesky(a)
+    if runtime.cupy().isnan(factor[..., -1:, -1:]).any():  # where a holds NaN
+        raise np.linalg.LinAlgError
+    return factor
+
+
 def cholesky(a: Any, upper: bool) -> tuple[Any, Info]:
-    factor, info = _or_on_host(
-        runtime.cupy().linalg.cholesky, lambda x: lapack.cholesky(x, False), a.swapaxes(-1, -2) if upper else a
-    )
+    factor, info = _or_on_host(_cholesky, lambda x: lapack.cholesky(x, False), a.swapaxes(-1, -2) if upper else a)
     return (factor.swapaxes(-1, -2) if upper else factor), info
 
 

@@ -43,25 +43,25 @@ def chained(
 
     Writes to the arrays `into`, by default new ones; returns them, None for rows that were not processed.
     """
-    found: list[Array | None] = [None] * len(columns[0])
+    outs: list[Array | None] = [None] * len(columns[0])
     for group in _groups(columns[0]):
         rows = [i for i in group if _alike([column[i] for column in (*columns, into or columns[0])])]
-        given = [[column[i] for i in rows] for column in columns]
-        results = [into[i] for i in rows] if into else [runtime.cupy().empty(x.shape, x.dtype) for x in given[0]]
-        if rows and _run_steps(steps, results, given):
+        inputs = [[column[i] for i in rows] for column in columns]
+        results = [into[i] for i in rows] if into else [runtime.cupy().empty(x.shape, x.dtype) for x in inputs[0]]
+        if rows and _run_steps(steps, results, inputs):
             for i, result in zip(rows, results, strict=True):
-                found[i] = result
-    return found
+                outs[i] = result
+    return outs
 
 
 def _run_steps(
-    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], given: Sequence[Sequence[Array]]
+    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], inputs: Sequence[Sequence[Array]]
 ) -> bool:  # fmt: skip
     """Whether the kernels of all steps ran."""
     for name, a, b in steps:
-        if not kernels.foreach(name, results, *given, a=a, b=b):
+        if not kernels.foreach(name, results, *inputs, a=a, b=b):
             return False
-        given = [results]
+        inputs = [results]
     return True
 
 

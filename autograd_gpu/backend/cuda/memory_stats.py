@@ -49,13 +49,13 @@ class PeakTracker:
 def pool() -> Any:
     """The memory pool of this thread's allocator; RuntimeError if the allocator is not that of a pool."""
     allocator = runtime.cupy().cuda.get_allocator()
-    found = allocator.pool if isinstance(allocator, PeakTracker) else getattr(allocator, "__self__", None)
-    if not hasattr(found, "used_bytes"):
+    memory = allocator.pool if isinstance(allocator, PeakTracker) else getattr(allocator, "__self__", None)
+    if not hasattr(memory, "used_bytes"):
         raise RuntimeError(
             f"CuPy's allocator is {allocator!r}, which is not a memory pool and does not count its bytes; ask the "
             "library that it comes from, or pass the malloc of a cupy.cuda.MemoryPool to cupy.cuda.set_allocator"
         )
-    return found
+    return memory
 
 
 def watch() -> tuple[PeakTracker, bool]:

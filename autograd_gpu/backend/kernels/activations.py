@@ -19,20 +19,20 @@ Array = np.ndarray
 
 
 class Activation(NamedTuple):
-    """An activation in NumPy: value(z, a, b), gradient pull(g, s, a, b), bend(s, a, b) and twist(s, a, b).
+    """An activation in NumPy: value(z, a, b), gradient pull(g, s, a, b), second(s, a, b) and third(s, a, b).
 
-    bend is the derivative of the derivative by s, twist that of the second derivative by s.
+    second is the derivative of the derivative by s, third that of the second derivative by s.
     """
 
     value: Callable[..., Array]
     pull: Callable[..., Array]
-    bend: Callable[..., Array] | None = None  # None if the second derivative is 0
+    second: Callable[..., Array] | None = None  # None if the second derivative is 0
     from_result: bool = False
-    twist: Callable[..., Array] | None = None
+    third: Callable[..., Array] | None = None
 
-    def curve(self, s: Array, a: float, b: float) -> Array:
+    def second_derivative(self, s: Array, a: float, b: float) -> Array:
         """The second derivative with respect to z."""
-        bent = self.bend(s, a, b)  # type: ignore[misc]  # asked of smooth ones
+        bent = self.second(s, a, b)  # type: ignore[misc]  # asked of smooth ones
         return self.pull(bent, s, a, b) if self.from_result else bent
 
 
@@ -45,15 +45,15 @@ def _elu_value(z, alpha, inner):
 
 
 def _elu_pull(g, z, alpha, inner):
-    return np.where(z <= 0, g * np.exp(z * inner) * (alpha * inner), g)
+    return np.where(z > 0, g, g * np.exp(z * inner) * (alpha * inner))
 
 
-def _elu_bend(z, alpha, inner):
-    return np.where(z <= 0, np.exp(z * inner) * (alpha * inner * inner), 0)
+def _elu_second(z, alpha, inner):
+    return np.where(z >= 0, 0, np.exp(z * inner) * (alpha * inner * inner))
 
 
-def _elu_twist(z, alpha, inner):
-    return _elu_bend(z, alpha * inner, inner)
+def _elu_third(z, alpha, inner):
+    return _elu_second(z, alpha * inner, inner)
 
 
 def _below(z):
@@ -79,13 +79,13 @@ def _gelu_tanh_pull(g, z, a, b):
     return g * (0.5 * (1 + t) + 0.5 * z * (1 - t * t) * slope)
 
 
-def _gelu_tanh_bend(z, a, b):
+def _gelu_tanh_second(z, a, b):
     inner, slope = _inner(z)
     t = np.tanh(inner)
     return (1 - t * t) * (slope + z * 0.5 * (z * (6 * CUBIC * SCALE) - 2 * t * slope * slope))
 
 
-def _gelu_tanh_twist(z, a, b):
+def _gelu_tanh_third(z, a, b):
     inner, slope = _inner(z)
     t, curve = np.tanh(inner), z * (6 * CUBIC * SCALE)
     third = (6 * t * t - 2) * slope**3 - 6 * t * slope * curve + 6 * CUBIC * SCALE
@@ -97,12 +97,12 @@ def _silu_pull(g, z, a, b):
     return g * (s * (1 + z * (1 - s)))
 
 
-def _silu_bend(z, a, b):
+def _silu_second(z, a, b):
     s = _logistic(z)
     return s * (1 - s) * (z * (1 - 2 * s) + 2)
 
 
-def _silu_twist(z, a, b):
+def _silu_third(z, a, b):
     s = _logistic(z)
     return s * (1 - s) * (3 * (1 - 2 * s) + z * ((1 - 2 * s) ** 2 - 2 * s * (1 - s)))
 
@@ -115,14 +115,13 @@ def _softplus_pull(g, z, beta, threshold):
     return np.where(z * beta > threshold, g, g * _logistic(z * beta))
 
 
-def _softplus_bend(z, beta, threshold):
-    s = _logistic(z * beta)
-    return np.where(z * beta > threshold, 0, beta * s * (1 - s))
+def _softplus_second(z, beta, threshold):
+    return np.where(z * beta > threshold, 0, beta * _logistic(z * beta) * _logistic(z * -beta))
 
 
-def _softplus_twist(z, beta, threshold):
-    s = _logistic(z * beta)
-    return np.where(z * beta > threshold, 0, beta * beta * s * (1 - s) * (1 - 2 * s))
+def _softplus_third(z, beta, threshold):
+    s, rest = _logistic(z * beta), _logistic(z * -beta)
+    return np.where(z * beta > threshold, 0, beta * beta * s * rest * (rest - s))
 
 
 ACTIVATIONS = {
@@ -132,17 +131,18 @@ ACTIVATIONS = {
     "LeakyRelu": Activation(
         lambda z, slope, b: np.where(z > 0, z, z * slope), lambda g, z, slope, b: np.where(z > 0, g, g * slope)
     ),
-    "Elu": Activation(_elu_value, _elu_pull, _elu_bend, twist=_elu_twist),
+    "Elu": Activation(_elu_value, _elu_pull, _elu_second, third=_elu_third),
     "Gelu": Activation(
         lambda z, a, b: z * _below(z),
         lambda g, z, a, b: g * (_below(z) + z * _density(z)),
         lambda z, a, b: _density(z) * (2 - z * z),
-        twist=lambda z, a, b: _density(z) * z * (z * z - 4),
+        third=lambda z, a, b: _density(z) * z * (z * z - 4),
     ),
     "GeluTanh": Activation(
-        lambda z, a, b: 0.5 * z * (1 + np.tanh(_inner(z)[0])), _gelu_tanh_pull, _gelu_tanh_bend, twist=_gelu_tanh_twist
+        lambda z, a, b: 0.5 * z * (1 + np.tanh(_inner(z)[0])), _gelu_tanh_pull, _gelu_tanh_second,
+        third=_gelu_tanh_third,
     ),
-    "Silu": Activation(lambda z, a, b: z * _logistic(z), _silu_pull, _silu_bend, twist=_silu_twist),
+    "Silu": Activation(lambda z, a, b: z * _logistic(z), _silu_pull, _silu_second, third=_silu_third),
     "Tanh": Activation(
         lambda z, a, b: np.tanh(z),
         lambda g, out, a, b: g * (1 - out * out),
@@ -157,12 +157,12 @@ ACTIVATIONS = {
         True,
         lambda out, a, b: 1 - 6 * out * (1 - out),
     ),
-    "Softplus": Activation(_softplus_value, _softplus_pull, _softplus_bend, twist=_softplus_twist),
+    "Softplus": Activation(_softplus_value, _softplus_pull, _softplus_second, third=_softplus_third),
     "Sine": Activation(
         lambda z, w, b: np.sin(z * w),
         lambda g, z, w, b: g * np.cos(z * w) * w,
         lambda z, w, b: np.sin(z * w) * (-w * w),
-        twist=lambda z, w, b: np.cos(z * w) * (-w * w * w),
+        third=lambda z, w, b: np.cos(z * w) * (-w * w * w),
     ),
 }
 

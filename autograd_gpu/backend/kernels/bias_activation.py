@@ -32,8 +32,8 @@ def _declare() -> None:
     for dtype, name in C_NAMES.items():
         numbers = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
         sums = Parameter("dbias", "write", dtype, True), Parameter("partials", "write", wide(dtype), True)
-        x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "saved")]
-        bias, gg, ggb = [Parameter(each, "read", dtype, True) for each in ("bias", "gg", "ggb")]
+        x, g, saved = [Parameter(param, "read", dtype) for param in ("x", "g", "saved")]
+        bias, gg, ggb = [Parameter(param, "read", dtype, True) for param in ("bias", "gg", "ggb")]
         out, dx = Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
         g2 = Parameter("g", "read", dtype, True)  # unused if the second derivative is zero
         dg, dx2 = Parameter("dg", "write", dtype, True), Parameter("dx", "write", dtype, True)
@@ -191,12 +191,12 @@ def bias_activation_double_backward(
     check_array(label, "saved", saved)
     if by_result and name not in BY_RESULT:
         raise ValueError(f"{label}: by_result needs an activation that saves its result; {name} saves x")
-    for each, array in (("gg", gg), ("g", g)):
+    for item, array in (("gg", gg), ("g", g)):
         if array is not None:
-            check_array(label, each, array, shape)
+            check_array(label, item, array, shape)
     bias, curved = None if name in BY_RESULT else bias, name not in STRAIGHT
     need_bias = need[2] and curved and not by_result
-    dg, dx = [runtime.cupy().empty(shape, dtype) if each else None for each in (need[0], need[1] and curved)]
+    dg, dx = [runtime.cupy().empty(shape, dtype) if item else None for item in (need[0], need[1] and curved)]
     by_columns, at_once = bias is not None or ggb is not None, aligned(gg, ggb, g, saved, bias, dg, dx)
     plan = _plan("bias_activation_double_backward", name, dtype, shape, by_columns, need_bias, at_once, **attributes)
     _check_row(label, "bias", bias, plan.cols)
@@ -219,7 +219,7 @@ def bias_activation_double_backward_reference(
     act, a, b = ACTIVATIONS[choice.functor], choice.a, choice.b
     s = _saved(choice, saved, bias)
     h = gg.astype(s.dtype) + ggb.astype(s.dtype)
-    dx = np.zeros_like(s) if act.bend is None else h * g.astype(s.dtype) * act.bend(s, a, b)
+    dx = np.zeros_like(s) if act.second is None else h * g.astype(s.dtype) * act.second(s, a, b)
     if act.from_result and not by_result:
         dx = act.pull(dx, s, a, b)
     dg, dbias = act.pull(h, s, a, b), column_sum_reference(dx)

@@ -47,21 +47,21 @@ def _declare() -> None:
         w = wide(dtype)
         x, out, dx = Parameter("x", "read", dtype), Parameter("out", "write", dtype), Parameter("dx", "write", dtype)
         g, logits = Parameter("g", "read", dtype), Parameter("x", "read", dtype, True)
-        given = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
-        saved = [Parameter(each, "write", w) for each in CrossEntropySaved._fields]
-        read = [Parameter(each, "read", w, True) for each in CrossEntropySaved._fields]
-        found, partials = Parameter("partials", "read", w), Parameter("partials", "write", w, True)
+        classes = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
+        saved = [Parameter(param, "write", w) for param in CrossEntropySaved._fields]
+        read = [Parameter(param, "read", w, True) for param in CrossEntropySaved._fields]
+        known, partials = Parameter("partials", "read", w), Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("smoothing", "scalar", w)
-        reduction, parts, blocks = [Parameter(each, "scalar", int32) for each in ("reduction", "parts", "blocks")]
+        reduction, parts, blocks = [Parameter(param, "scalar", int32) for param in ("reduction", "parts", "blocks")]
         by_row = Parameter("g_by_row", "scalar", int32), Parameter("factor_by_row", "scalar", int32)
         for width in (VECTOR // dtype.itemsize, 1):
-            forward = (x, *given, out, *saved, partials, *options, reduction, *SIZE)
-            backward = (g, logits, *given, *read, dx, *by_row, *options, *SIZE)
+            forward = (x, *classes, out, *saved, partials, *options, reduction, *SIZE)
+            backward = (g, logits, *classes, *read, dx, *by_row, *options, *SIZE)
             types = f"{name}, {width}"
             declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
             declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
-        join = (x, *given, found, out, *saved, *options, reduction, parts, *SIZE)
-        total = (found, out, saved[3], reduction, blocks)
+        join = (x, *classes, known, out, *saved, *options, reduction, parts, *SIZE)
+        total = (known, out, saved[3], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
         declare(f"cross_entropy_total<{name}>", FILE, "cross_entropy_total", total, name)
 
@@ -85,11 +85,11 @@ def cross_entropy(x: Array, classes: Classes, reduction: str = "mean") -> tuple[
     blocks, parts = shape[0]
     later = parts > 1 or (blocks > 1 and reduction != "none")
     partials = empty((rows * parts, 4) if parts > 1 else (blocks, 2), w) if later else None
-    given, options = (x, classes.target, classes.weight), (classes.ignore_index, classes.smoothing, number)
-    launch(f"cross_entropy<{c_type}, {width}>", shape, *given, out, *saved, partials, *options, rows, cols)
+    inputs, options = (x, classes.target, classes.weight), (classes.ignore_index, classes.smoothing, number)
+    launch(f"cross_entropy<{c_type}, {width}>", shape, *inputs, out, *saved, partials, *options, rows, cols)
     if parts > 1:
         shape = (1, 1), held_tiles(rows, parts, 1, w.itemsize, 1)[1]
-        launch(f"cross_entropy_join<{c_type}>", shape, *given, partials, out, *saved, *options, parts, rows, cols)
+        launch(f"cross_entropy_join<{c_type}>", shape, *inputs, partials, out, *saved, *options, parts, rows, cols)
     elif later:
         add_up(partials, out, saved.factor, number, blocks)
     return out, saved

@@ -31,7 +31,7 @@ class Mask:
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
         arrays = Parameter("x", "read", dtype), Parameter("out", "write", dtype)
-        numbers = [Parameter(each, "scalar", wide(dtype)) for each in ("scale", "shift", "dropped")]
+        numbers = [Parameter(param, "scalar", wide(dtype)) for param in ("scale", "shift", "dropped")]
         common = (*arrays, *COUNTERS, Parameter("threshold", "scalar", int64), *numbers)
         period = Parameter("period", "scalar", int64)
         kernels = {"dropout": (*common, *SIZE), "channel_dropout": (*common, period, *SIZE)}

@@ -25,12 +25,12 @@ def gamma_slope(alpha: Array, z: Array, logs: bool = False) -> Array:
 
     Computed in float64 and returned in the dtype of alpha.
     """
-    given = [array.astype(float64, order="C", copy=False) for array in (alpha, z)]
-    check_array("gamma_slope", "alpha", given[0])
-    check_array("gamma_slope", "z", given[1], alpha.shape)
+    arrays = [array.astype(float64, order="C", copy=False) for array in (alpha, z)]
+    check_array("gamma_slope", "alpha", arrays[0])
+    check_array("gamma_slope", "z", arrays[1], alpha.shape)
     out = runtime.cupy().empty(alpha.shape, float64)
     shape = (-(-out.size // THREADS), 1), (THREADS, 1)
-    launch(f"gamma_slope<{str(logs).lower()}, double>", shape, *given, out, out.size)
+    launch(f"gamma_slope<{str(logs).lower()}, double>", shape, *arrays, out, out.size)
     return out.astype(alpha.dtype, copy=False)
 
 

@@ -58,4 +58,4 @@ def declare_sums(kernel: str) -> None:
 
 def instances_of(file: str, unit: str | None = None) -> tuple[str, ...]:
     """The C++ names of the instances of `file`, or of one unit of it."""
-    return tuple([name for name, each in INSTANCES.items() if each.file == file and unit in (None, each.unit)])
+    return tuple([name for name, entry in INSTANCES.items() if entry.file == file and unit in (None, entry.unit)])

@@ -26,14 +26,14 @@ def _declare() -> None:
         g, x = Parameter("g", "read", dtype), Parameter("x", "read", dtype)
         weight, bias = Parameter("weight", "read", dtype, True), Parameter("bias", "read", dtype, True)
         mean, rstd = Parameter("mean", "read", wide(dtype), True), Parameter("rstd", "read", wide(dtype))
-        found = Parameter("mean", "write", wide(dtype), True), Parameter("rstd", "write", wide(dtype))
+        stats = Parameter("mean", "write", wide(dtype), True), Parameter("rstd", "write", wide(dtype))
         sums = (
             Parameter("dweight", "write", dtype, True), Parameter("dbias", "write", dtype, True),
             Parameter("partials", "write", wide(dtype), True),
         )  # fmt: skip
         parts, known = Parameter("found", "write", wide(dtype)), Parameter("found", "read", wide(dtype), True)
         kernels = {
-            "layer_norm": (x, weight, bias, known, Parameter("out", "write", dtype), *found,
+            "layer_norm": (x, weight, bias, known, Parameter("out", "write", dtype), *stats,
                            Parameter("eps", "scalar", wide(dtype)), *SIZE),
             "layer_norm_backward": (g, x, weight, mean, rstd, known, Parameter("dx", "write", dtype), *sums, *SIZE),
             "layer_norm_parameters": (g, x, mean, rstd, *sums, *SIZE),
@@ -81,11 +81,11 @@ def _forward(
     width = widest(cols, x.itemsize, x, weight, bias, out)
     types, multiprocessors = f"{c_type}, {width}", runtime.multiprocessors(x.data.device_id)
     shape = row_turns(rows, cols, width, x.itemsize, multiprocessors=multiprocessors)
-    parts, found = shape[0][1], None
+    parts, stats = shape[0][1], None
     if parts > 1:
-        found = xp.empty((rows, parts, 3), wide(x.dtype))
-        launch(f"layer_norm_parts<{types}>", shape, x, found, mean is not None, rows, cols, label=f"{label}_parts")
-    launch(f"layer_norm<{types}>", shape, x, weight, bias, found, out, mean, rstd, eps, rows, cols, label=label)
+        stats = xp.empty((rows, parts, 3), wide(x.dtype))
+        launch(f"layer_norm_parts<{types}>", shape, x, stats, mean is not None, rows, cols, label=f"{label}_parts")
+    launch(f"layer_norm<{types}>", shape, x, weight, bias, stats, out, mean, rstd, eps, rows, cols, label=label)
     return out, rstd
 
 
@@ -146,26 +146,26 @@ def _backward(
     check_array(label, "g", g, x.shape)
     check_array(label, "rstd", rstd, kept)
     dx = runtime.cupy().empty(x.shape, x.dtype) if need[0] else None
-    wanted, like, c_type = need[1:], x.shape[-dims:], c_name(label, x.dtype)
+    flags, like, c_type = need[1:], x.shape[-dims:], c_name(label, x.dtype)
     width = widest(cols, x.itemsize, g, x, weight, dx)
     together = rows > 0 and held(cols, width)
     if dx is not None:
         types, multiprocessors = f"{c_type}, {width}", runtime.multiprocessors(dx.data.device_id)
-        most_parts = BLOCKS * multiprocessors if together and any(wanted) else None
+        most_parts = BLOCKS * multiprocessors if together and any(flags) else None
         shape = row_turns(rows, cols, width, x.itemsize, most_parts, multiprocessors)
-        sums = _Sums(like, x.dtype, wanted if together else (False, False), shape[0][0])
-        given, (_, parts), found = (g, x, weight, mean, rstd), shape[0], None
+        sums = _Sums(like, x.dtype, flags if together else (False, False), shape[0][0])
+        args, (_, parts), stats = (g, x, weight, mean, rstd), shape[0], None
         if parts > 1:
-            found, first = runtime.cupy().empty((rows, parts, 2), wide(x.dtype)), f"{label}_backward_parts"
-            launch(f"layer_norm_backward_parts<{types}>", shape, *given, found, rows, cols, label=first)
+            stats, first = runtime.cupy().empty((rows, parts, 2), wide(x.dtype)), f"{label}_backward_parts"
+            launch(f"layer_norm_backward_parts<{types}>", shape, *args, stats, rows, cols, label=first)
         results = dx, *sums.places
-        launch(f"layer_norm_backward<{types}>", shape, *given, found, *results, rows, cols, label=f"{label}_backward")
-        if together or not any(wanted):
+        launch(f"layer_norm_backward<{types}>", shape, *args, stats, *results, rows, cols, label=f"{label}_backward")
+        if together or not any(flags):
             return dx, *sums.added_up()
-    elif not any(wanted):
+    elif not any(flags):
         return None, None, None
     shape = sum_tiles(rows, cols, width, x.itemsize)
-    sums = _Sums(like, x.dtype, wanted, shape[0][1])
+    sums = _Sums(like, x.dtype, flags, shape[0][1])
     instance = f"layer_norm_parameters<{c_type}, {width}>"
     launch(instance, shape, g, x, mean, rstd, *sums.places, rows, cols, label=f"{label}_parameters")
     return dx, *sums.added_up()
@@ -191,7 +191,7 @@ class _Sums:
         self.block = xp.empty((total,), dtype)
         arrays = iter([xp.ndarray(shape, dtype, self.block.data + i * second * dtype.itemsize) for i in range(count)])
         self.partials = xp.empty((parts, total), wide(dtype)) if count and parts > 1 else None
-        dweight, dbias = [next(arrays) if each else None for each in wanted]
+        dweight, dbias = [next(arrays) if flag else None for flag in wanted]
         self.places: Gradients = dweight, dbias, self.partials
 
     def added_up(self) -> tuple[Array | None, Array | None]:

@@ -23,9 +23,9 @@ OPTIONS = ("-std=c++17",)
 def folder() -> Path:
     """The folder of the .cu files: in an installed package, next to it in a checkout; else FileNotFoundError."""
     package = Path(__file__).resolve().parents[2]
-    for found in (package / "_kernels", package.parent / "kernels"):
-        if found.is_dir():
-            return found
+    for path in (package / "_kernels", package.parent / "kernels"):
+        if path.is_dir():
+            return path
     raise FileNotFoundError(
         f"the CUDA sources are missing: neither {package / '_kernels'} nor {package.parent / 'kernels'} exists; "
         "install autograd_gpu again, or use a full checkout"
@@ -88,5 +88,5 @@ def _compiled(name: str) -> Loaded:
     except xp.cuda.compiler.CompileException as error:
         arch = f"sm_{xp.cuda.Device().compute_capability}"
         raise RuntimeError(f"{folder() / file} does not compile for {arch}:\n{error}") from error
-    read = [(each, each.dtype, SCALARS[each.dtype] if each.kind == "scalar" else None) for each in parameters]
+    read = [(p, p.dtype, SCALARS[p.dtype] if p.kind == "scalar" else None) for p in parameters]
     return Loaded(kernel, call, tuple(read))

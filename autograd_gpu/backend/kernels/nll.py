@@ -18,11 +18,11 @@ from .tiles import Launch, row_tiles, widest
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
         w = wide(dtype)
-        given = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
+        classes = Parameter("target", "read", int64), Parameter("weight", "read", w, True)
         out, factor = Parameter("out", "write", dtype), Parameter("factor", "write", w)
         partials = Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("reduction", "scalar", int32)
-        parameters = (Parameter("x", "read", dtype), *given, out, factor, partials, *options, *SIZE)
+        parameters = (Parameter("x", "read", dtype), *classes, out, factor, partials, *options, *SIZE)
         declare(f"nll<{name}>", FILE, "nll", parameters, name)
 
 
@@ -43,8 +43,8 @@ def nll(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Arr
     shape = nll_tiles(rows)
     blocks = shape[0][0]
     partials = empty((blocks, 2), w) if blocks > 1 and reduction != "none" else None
-    given, options = (x, classes.target, classes.weight), (classes.ignore_index, number)
-    launch(f"nll<{c_name('nll', x.dtype)}>", shape, *given, out, factor, partials, *options, rows, cols)
+    inputs, options = (x, classes.target, classes.weight), (classes.ignore_index, number)
+    launch(f"nll<{c_name('nll', x.dtype)}>", shape, *inputs, out, factor, partials, *options, rows, cols)
     if partials is not None:
         add_up(partials, out, factor, number, blocks)
     return out, factor
@@ -74,8 +74,8 @@ def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = N
     dx = runtime.cupy().empty(shape, g.dtype)
     rows, width = classes.target.size, widest(cols, g.itemsize, dx)
     grid, name = row_tiles(rows, cols, width, g.itemsize), f"cross_entropy_backward<{c_name(label, g.dtype)}, {width}>"
-    given, options = (classes.target, classes.weight), (classes.ignore_index, 0.0)
-    launch(name, grid, g, None, *given, None, None, None, factor, dx, g.ndim > 0, 0, *options, rows, cols, label=label)
+    pair, options = (classes.target, classes.weight), (classes.ignore_index, 0.0)
+    launch(name, grid, g, None, *pair, None, None, None, factor, dx, g.ndim > 0, 0, *options, rows, cols, label=label)
     return dx
 
 

@@ -19,7 +19,7 @@ def _declare() -> None:
     flags = tuple([Parameter(name, "scalar", int32) for name in ("nesterov", "first")])
     for dtype, name in C_NAMES.items():
         for kernel, numbers, rest in (("sgd_step", _SGD, flags), ("adam_step", _ADAM, ())):
-            scalars = tuple([Parameter(each, "scalar", wide(dtype)) for each in numbers])
+            scalars = tuple([Parameter(number, "scalar", wide(dtype)) for number in numbers])
             for state in ("false", "true"):
                 declare(f"{kernel}<{name}, {state}>", "optimizer_step.cu", kernel, (*LISTS, *scalars, *rest),
                         f"{kernel}<{name}>")  # fmt: skip
@@ -46,7 +46,7 @@ def sgd_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarr
     if buffer:
         step = buffer[0] = g if c.first else c.momentum * buffer[0] + c.damped * g
         step = g + c.momentum * step if c.nesterov else step
-    return tuple([np.asarray(each, dtype) for each in (p - c.lr * step, *buffer)])
+    return tuple([np.asarray(value, dtype) for value in (p - c.lr * step, *buffer)])
 
 
 def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
@@ -67,4 +67,4 @@ def adam_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndar
     m, v = c.beta1 * m + (1.0 - c.beta1) * g, c.beta2 * v + (1.0 - c.beta2) * g * g
     top = [np.maximum(largest, v) for largest in top]
     p = c.keep * p - c.rate * m / (np.sqrt(top[0] if top else v) + c.eps)
-    return tuple([np.asarray(each, dtype) for each in (p, m, v, *top)])
+    return tuple([np.asarray(value, dtype) for value in (p, m, v, *top)])

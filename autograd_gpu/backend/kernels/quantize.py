@@ -74,12 +74,12 @@ def quantize_reference(x: np.ndarray, dtype: np.dtype, scaled: bool = True) -> t
     format, values = FORMATS[dtype], x.astype(wide(x.dtype))
     finite = np.isfinite(values)
     largest = np.where(finite, np.abs(values), 0).max(axis=1, initial=0)
-    found = scales(largest, format, x.dtype) if scaled and needs_scale(x.dtype, format) else None
-    if found is not None:
-        values = values * found.inverse[:, None]
-    limit = format.largest if found is None or found.limit is None else found.limit[:, None]
+    scale = scales(largest, format, x.dtype) if scaled and needs_scale(x.dtype, format) else None
+    if scale is not None:
+        values = values * scale.inverse[:, None]
+    limit = format.largest if scale is None or scale.limit is None else scale.limit[:, None]
     codes = np.where(finite, np.clip(values, -limit, limit), values).astype(dtype).view(format.codes)
-    return codes, None if found is None else found.factor[:, None]
+    return codes, None if scale is None else scale.factor[:, None]
 
 
 def dequantize(codes: Array, scale: Array | None, dtype: np.dtype, source: np.dtype) -> Array:

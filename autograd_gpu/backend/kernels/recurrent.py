@@ -39,8 +39,8 @@ def _declare() -> None:
     for dtype, name in C_NAMES.items():
         for kernel, (reads, writes) in KERNELS.items():
             parameters = (
-                *[Parameter(each, "read", dtype, each in OPTIONAL) for each in reads],
-                *[Parameter(each, "write", dtype) for each in writes], *SIZE,
+                *[Parameter(param, "read", dtype, param in OPTIONAL) for param in reads],
+                *[Parameter(param, "write", dtype) for param in writes], *SIZE,
             )  # fmt: skip
             functors = [f"{functor}, " for functor in ACTIVATIONS.values()] if kernel.startswith("rnn") else [""]
             for width in (VECTOR // dtype.itemsize, 1):

@@ -24,7 +24,7 @@ from .tiles import VECTOR, row_tiles, sum_tiles, tiles, widest
 
 FILE = "second_order.cu"
 Groups = tuple[tuple[tuple[int, int], ...], ...]
-MOST_AT_ONCE = 4  # elements of a thread's strip in pushed_curve_backward: with 8 of a half type it spills registers
+MOST_AT_ONCE = 4  # elements of a thread's strip in activation_jet_backward: with 8 of a half type it spills registers
 NUMBERS = tuple([Parameter(name, "scalar", int32) for name in ("d", "form", "seconds", "shared")])
 
 
@@ -35,24 +35,25 @@ def _declare() -> None:
         f1, f2, stream, g, saved = map(read, ("f1", "f2", "stream", "g", "saved"))
         bias, out = read("bias", optional=True), write("out")
         df1, df2, ds, dbias, dstream = [
-            write(each, optional=True) for each in ("df1", "df2", "ds", "dbias", "dstream")
+            write(key, optional=True) for key in ("df1", "df2", "ds", "dbias", "dstream")
         ]
         partials = Parameter("partials", "write", wide(dtype), True)
         pair = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
         tail = (*NUMBERS, *SIZE)
-        counts = [Parameter(each, "scalar", int32) for each in ("outputs", "d", "shared")]
+        counts = [Parameter(key, "scalar", int32) for key in ("outputs", "d", "shared")]
         for width in (VECTOR // dtype.itemsize, 1):
             for held in (HELD_TANGENTS, 0):
                 unit = f"{name}, {held}, {width}"
                 declare(f"chain_stream<{unit}>", FILE, "chain_stream", (f1, f2, stream, out, *tail), unit)
                 backward = (g, f1, f2, stream, df1, df2, dstream, *tail)
                 declare(f"chain_stream_backward<{unit}>", FILE, "chain_stream_backward", backward, unit)
-            for functor in (each for each, act in ACTIVATIONS.items() if act.bend is not None):
+            for functor in (key for key, act in ACTIVATIONS.items() if act.second is not None):
                 unit = f"{functor}, {name}, {width}"
-                declare(f"pushed_curve<{unit}>", FILE, "pushed_curve", (saved, bias, stream, out, *pair, *tail), unit)
+                forward = (saved, bias, stream, out, *pair, *tail)
+                declare(f"activation_jet<{unit}>", FILE, "activation_jet", forward, unit)
                 unit = f"{functor}, {name}, {min(width, MOST_AT_ONCE)}"
                 backward = (g, saved, bias, stream, ds, dbias, partials, dstream, *pair, *tail)
-                declare(f"pushed_curve_backward<{unit}>", FILE, "pushed_curve_backward", backward, unit)
+                declare(f"activation_jet_backward<{unit}>", FILE, "activation_jet_backward", backward, unit)
             unit = f"{name}, {width}"
             declare(f"local_terms<{unit}>", FILE, "local_terms", (read("a"), f2, read("t"), out, *counts, *SIZE), unit)
 
@@ -80,12 +81,12 @@ def stream_form(d: int, groups: Groups) -> int | None:
 def _numbers(label: str, values: Array, stream: Array, d: int, form: int) -> tuple[tuple[int, ...], int, int]:
     """d, form, seconds and shared for a launch, and the rows and columns of the values. ValueError for wrong shapes."""
     made, (rows, cols) = d + len(stream_groups(d, form)), size(label, values.shape)
-    given = stream.shape[-2] if stream.ndim > 1 else 0
+    count = stream.shape[-2] if stream.ndim > 1 else 0
     shared = stream.ndim == 2 and values.ndim > 1
-    if given not in (d, made) or stream.shape != ((given, cols) if shared else (*values.shape[:-1], given, cols)):
+    if count not in (d, made) or stream.shape != ((count, cols) if shared else (*values.shape[:-1], count, cols)):
         raise ValueError(f"{label}: a stream of {d} tangents behind values of shape {values.shape} ends in "
                          f"({made}, {cols}) or ({d}, {cols}), with their other dimensions or none; got {stream.shape}")
-    return (d, form, given > d, shared), rows, cols
+    return (d, form, count > d, shared), rows, cols
 
 
 def _made(values: Array, d: int, form: int) -> tuple[int, ...]:
@@ -123,7 +124,7 @@ def chain_stream_backward(
     check_array(label, "g", g, _made(f1, d, form))
     numbers, rows, cols = _numbers(label, f1, stream, d, form)
     shapes = f1.shape, f1.shape, _own(f1, stream)
-    outs = [empty(shape, f1.dtype) if each else None for shape, each in zip(shapes, need, strict=True)]
+    outs = [empty(shape, f1.dtype) if needed else None for shape, needed in zip(shapes, need, strict=True)]
     width = widest(cols, f1.itemsize, g, f1, f2, stream, *outs)
     instance = f"{label}<{c_name(label, f1.dtype)}, {_held(d)}, {width}>"
     launch(instance, tiles(rows, cols, width, f1.itemsize), g, f1, f2, stream, *outs, *numbers, rows, cols)
@@ -135,7 +136,7 @@ def _held(d: int) -> int:
 
 
 def chain_stream_reference(f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int) -> np.ndarray:
-    f1, f2, t = (each.astype(wide(each.dtype)) for each in (f1, f2, stream))
+    f1, f2, t = (array.astype(wide(array.dtype)) for array in (f1, f2, stream))
     groups, made = stream_groups(d, form), np.zeros(_made(f1, d, form), f1.dtype)
     made[..., : t.shape[-2], :] = f1[..., None, :] * t
     for k, group in enumerate(groups, d):
@@ -147,22 +148,22 @@ def chain_stream_backward_reference(
     g: np.ndarray, f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     dtype = stream.dtype
-    g, f1, f2, t = (each.astype(wide(each.dtype)) for each in (g, f1, f2, stream))
+    g, f1, f2, t = (array.astype(wide(array.dtype)) for array in (g, f1, f2, stream))
     t = np.broadcast_to(t, _own(f1, t))
     direct, y = g[..., : t.shape[-2], :], np.zeros_like(t)
     for k, group in enumerate(stream_groups(d, form), d):
         for i, j in group:
             y[..., i, :] += g[..., k, :] * t[..., j, :]
             y[..., j, :] += g[..., k, :] * t[..., i, :]
-    found = (direct * t).sum(-2), (y * t).sum(-2) / 2, f1[..., None, :] * direct + f2[..., None, :] * y
-    df1, df2, dstream = (each.astype(dtype) for each in found)
+    grads = (direct * t).sum(-2), (y * t).sum(-2) / 2, f1[..., None, :] * direct + f2[..., None, :] * y
+    df1, df2, dstream = (array.astype(dtype) for array in grads)
     return df1, df2, dstream
 
 
 # ---- behind an activation ----------------------------------------------------------------------------
 
 
-def pushed_curve(
+def activation_jet(
     name: str, saved: Array, bias: Array | None, stream: Array, d: int, form: int, **attributes: Any
 ) -> Array:
     """The stream behind an activation that bends (activations.py), for at most HELD_TANGENTS tangents.
@@ -178,16 +179,16 @@ def pushed_curve(
     out = runtime.cupy().empty(_made(saved, d, form), saved.dtype)
     width = widest(cols, saved.itemsize, saved, bias, stream, out)
     arrays, shape = (saved, bias, stream, out), tiles(rows, cols, width, saved.itemsize)
-    instance = f"pushed_curve<{choice.functor}, {c_name(label, saved.dtype)}, {width}>"
+    instance = f"activation_jet<{choice.functor}, {c_name(label, saved.dtype)}, {width}>"
     launch(instance, shape, *arrays, choice.a, choice.b, *numbers, rows, cols, label=label)
     return out
 
 
-def pushed_curve_backward(
+def activation_jet_backward(
     name: str, g: Array, saved: Array, bias: Array | None, stream: Array, d: int, form: int,
     need: tuple[bool, bool, bool] = (True, True, True), **attributes: Any,
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
-    """The gradients of `pushed_curve` for saved, bias and stream, of which `need` says which; the others are None.
+    """The gradients of `activation_jet` for saved, bias and stream, of which `need` says which; the others are None.
 
     That of the bias is summed in float32 or wider, over unrounded values.
     """
@@ -199,13 +200,13 @@ def pushed_curve_backward(
     if bias is not None:
         check_array(label, "bias", bias, (cols,))
     shapes = saved.shape, (cols,), _own(saved, stream)
-    ds, dbias, dstream = [empty(shape, dtype) if each else None for shape, each in zip(shapes, need, strict=True)]
+    ds, dbias, dstream = [empty(shape, dtype) if needed else None for shape, needed in zip(shapes, need, strict=True)]
     width = min(widest(cols, saved.itemsize, g, saved, bias, stream, ds, dbias, dstream), MOST_AT_ONCE)
     shape = (tiles if dbias is None else sum_tiles)(rows, cols, width, saved.itemsize)
     parts = 1 if dbias is None else shape[0][1]
     partials = empty((parts, cols), wide(dtype)) if parts > 1 else None
     arrays = (g, saved, bias, stream, ds, dbias, partials, dstream)
-    instance = f"pushed_curve_backward<{choice.functor}, {c_name(label, dtype)}, {width}>"
+    instance = f"activation_jet_backward<{choice.functor}, {c_name(label, dtype)}, {width}>"
     launch(instance, shape, *arrays, choice.a, choice.b, *numbers, rows, cols, label=label)
     if partials is not None:
         sum_columns(partials, dbias, stages=1)
@@ -214,9 +215,9 @@ def pushed_curve_backward(
 
 def _choose(name: str, d: int, **attributes: Any) -> Choice:
     choice = choose(name, **attributes)
-    if ACTIVATIONS[choice.functor].bend is None or d > HELD_TANGENTS:
-        raise ValueError(f"pushed_curve has no kernel for {name} and {d} tangents, but for at most {HELD_TANGENTS} and "
-                         "activations with a second derivative; use chain_stream")
+    if ACTIVATIONS[choice.functor].second is None or d > HELD_TANGENTS:
+        raise ValueError(f"activation_jet has no kernel for {name} and {d} tangents, but for at most {HELD_TANGENTS} "
+                         "and activations with a second derivative; use chain_stream")
     return choice
 
 
@@ -224,18 +225,18 @@ def _slopes(choice: Choice, saved: np.ndarray, bias: np.ndarray | None) -> tuple
     """s, act' and act'' in the accumulation dtype."""
     s, act = saved.astype(wide(saved.dtype)), ACTIVATIONS[choice.functor]
     s = s if bias is None else s + bias.astype(s.dtype)
-    found = act.pull(np.ones_like(s), s, choice.a, choice.b), act.curve(s, choice.a, choice.b)
-    return s, *(each.astype(s.dtype) for each in found)
+    slopes = act.pull(np.ones_like(s), s, choice.a, choice.b), act.second_derivative(s, choice.a, choice.b)
+    return s, *(array.astype(s.dtype) for array in slopes)
 
 
-def pushed_curve_reference(
+def activation_jet_reference(
     name: str, saved: np.ndarray, bias: np.ndarray | None, stream: np.ndarray, d: int, form: int, **attributes: Any
 ) -> np.ndarray:
     s, f1, f2 = _slopes(choose(name, **attributes), saved, bias)
     return chain_stream_reference(f1, f2, stream.astype(s.dtype), d, form).astype(stream.dtype)
 
 
-def pushed_curve_backward_reference(
+def activation_jet_backward_reference(
     name: str, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None, stream: np.ndarray, d: int, form: int,
     **attributes: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
@@ -243,10 +244,10 @@ def pushed_curve_backward_reference(
     choice = choose(name, **attributes)
     act, (s, f1, f2) = ACTIVATIONS[choice.functor], _slopes(choice, saved, bias)
     bars = chain_stream_backward_reference(g.astype(s.dtype), f1, f2, stream.astype(s.dtype), d, form)
-    ds = bars[0] * act.bend(s, choice.a, choice.b)  # type: ignore[misc]  # the kernels' activations have both
-    ds = ds + bars[1] * act.twist(s, choice.a, choice.b)  # type: ignore[misc]
-    found = ds, column_sum_reference(ds), bars[2]
-    dsaved, dbias, dstream = (each.astype(saved.dtype) for each in found)
+    ds = bars[0] * act.second(s, choice.a, choice.b)  # type: ignore[misc]  # the kernels' activations have both
+    ds = ds + bars[1] * act.third(s, choice.a, choice.b)  # type: ignore[misc]
+    grads = ds, column_sum_reference(ds), bars[2]
+    dsaved, dbias, dstream = (array.astype(saved.dtype) for array in grads)
     return dsaved, dbias, dstream
 
 
@@ -273,5 +274,5 @@ def local_terms(a: Array, f2: Array, t: Array) -> Array:
 
 
 def local_terms_reference(a: np.ndarray, f2: np.ndarray, t: np.ndarray) -> np.ndarray:
-    x, y, z = (each.astype(wide(each.dtype)) for each in (a, f2, t))
+    x, y, z = (array.astype(wide(array.dtype)) for array in (a, f2, t))
     return np.einsum("...oh,...h,...ih,...jh->...oij", x, y, z, z).astype(a.dtype)

@@ -16,9 +16,9 @@ FILE = "softmax.cu"
 
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
-        x, g, saved = [Parameter(each, "read", dtype) for each in ("x", "g", "out")]
-        out, dx = [Parameter(each, "write", dtype) for each in ("out", "dx")]
-        logarithm, safe = [Parameter(each, "scalar", int32) for each in ("logarithm", "safe")]
+        x, g, saved = [Parameter(param, "read", dtype) for param in ("x", "g", "out")]
+        out, dx = [Parameter(param, "write", dtype) for param in ("out", "dx")]
+        logarithm, safe = [Parameter(param, "scalar", int32) for param in ("logarithm", "safe")]
         parts, known = Parameter("found", "write", wide(dtype)), Parameter("found", "read", wide(dtype), True)
         kernels = {
             "softmax": (x, known, out, logarithm, safe, *SIZE),
@@ -52,11 +52,11 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     check_array(label, "out", out, x.shape)
     width = widest(cols, x.itemsize, x, out)
     shape = held_tiles(rows, cols, width, x.itemsize, SOFTMAX_STRIPS, runtime.multiprocessors(x.data.device_id))
-    parts, found = shape[0][1], None
+    parts, stats = shape[0][1], None
     if parts > 1:
-        found = runtime.cupy().empty((rows, parts, 2), wide(x.dtype))
-        launch(f"softmax_parts<{c_type}, {width}>", shape, x, found, rows, cols, label=f"{label}_parts")
-    launch(f"softmax<{c_type}, {width}>", shape, x, found, out, logarithm, safe, rows, cols, label=label)
+        stats = runtime.cupy().empty((rows, parts, 2), wide(x.dtype))
+        launch(f"softmax_parts<{c_type}, {width}>", shape, x, stats, rows, cols, label=f"{label}_parts")
+    launch(f"softmax<{c_type}, {width}>", shape, x, stats, out, logarithm, safe, rows, cols, label=label)
     return out
 
 
@@ -66,8 +66,8 @@ def softmax_reference(x: np.ndarray, logarithm: bool = False, safe: bool = False
     with np.errstate(invalid="ignore", divide="ignore"):
         e = np.exp(w - np.where(safe & (highest == -np.inf), 0, highest))
         total = e.sum(-1, keepdims=True)
-        found = w - highest - np.log(total) if logarithm else e / np.where(safe & (total == 0), 1, total)
-    return found.astype(x.dtype)
+        result = w - highest - np.log(total) if logarithm else e / np.where(safe & (total == 0), 1, total)
+    return result.astype(x.dtype)
 
 
 def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm: bool = False) -> Array:
@@ -81,12 +81,12 @@ def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm
     width = widest(cols, out.itemsize, g, out, dx)
     multiprocessors = runtime.multiprocessors(out.data.device_id)
     shape = held_tiles(rows, cols, width, out.itemsize, SOFTMAX_BACKWARD_STRIPS, multiprocessors)
-    parts, found = shape[0][1], None
+    parts, sums = shape[0][1], None
     if parts > 1:
-        found, factors = runtime.cupy().empty((rows, parts), wide(out.dtype)), None if logarithm else out
+        sums, factors = runtime.cupy().empty((rows, parts), wide(out.dtype)), None if logarithm else out
         types = f"{c_type}, {width}"
-        launch(f"softmax_backward_parts<{types}>", shape, g, factors, found, rows, cols, label=f"{label}_parts")
-    launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, found, dx, logarithm, rows, cols, label=label)
+        launch(f"softmax_backward_parts<{types}>", shape, g, factors, sums, rows, cols, label=f"{label}_parts")
+    launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, sums, dx, logarithm, rows, cols, label=label)
     return dx
 
 

@@ -106,16 +106,16 @@ def tensor_lists(
     stream = runtime.current.stream(device)
     if stream.ptr > _NEVER_CAPTURED and stream.is_capturing():
         return None
-    found = [_seen(arrays, device, kind) if lasting else _look(arrays, device, kind) for arrays in written]
-    found += [_look(arrays, device, kind) for arrays in read]
-    head = found[0]
+    entries = [_seen(arrays, device, kind) if lasting else _look(arrays, device, kind) for arrays in written]
+    entries += [_look(arrays, device, kind) for arrays in read]
+    head = entries[0]
     if head is None:
         return None
-    for facts in found:
+    for facts in entries:
         if facts is None or facts.dtype != head.dtype or facts.sizes != head.sizes:
             return None
     where = (device, stream.ptr, threading.get_ident())
-    addresses = tuple([facts.addresses for facts in found if facts])
+    addresses = tuple([facts.addresses for facts in entries if facts])
     table = _table(where, addresses, head.sizes, head.dtype.itemsize, len(written))
     return None if table is None else TensorLists(lists, table.addresses, table.layout)
 

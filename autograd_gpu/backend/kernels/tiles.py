@@ -72,8 +72,8 @@ def _across(rows: int, strips: int, least: int, held: int) -> int:
     At least `least`; more if a thread would have more than `held` strips, or if there are too few rows to fill the
     block.
     """
-    wanted = max(least, _power_of_two(-(-strips // held)), THREADS // _power_of_two(rows))
-    return min(_power_of_two(strips), wanted, THREADS)
+    threads = max(least, _power_of_two(-(-strips // held)), THREADS // _power_of_two(rows))
+    return min(_power_of_two(strips), threads, THREADS)
 
 
 @functools.lru_cache(4096)

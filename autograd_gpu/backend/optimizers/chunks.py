@@ -29,10 +29,8 @@ CHUNK = 1 << 16  # elements; with fewer, call overhead exceeds the gain from the
 _MAX_SHAPES = 256  # shapes kept per thread
 
 # Note [axpby]
-# Up to 8192 elements SciPy's axpy is fastest (a call takes 0.1 us), after a multiply if b is not 1. Above that its
-# OpenBLAS, a second copy besides NumPy's, would start threads, and the threads of both libraries spin while they wait
-# for cores (a step of 50 us took 5 ms). The axpby of NumPy's OpenBLAS is one pass without threads, but a call through
-# ctypes takes 2 us. For 65536 elements: 4.3 us by axpby, 8.9 us by multiply and axpy in blocks.
+# The axpby of NumPy's OpenBLAS is one pass, without threads, but a call through ctypes takes 2 us: up to 8192 elements
+# ufuncs are faster. SciPy's axpy takes 0.1 us, and importing it at the first step up to a second.
 _BLOCK = 8192
 _HALVES = (bfloat16, float16)
 
@@ -47,16 +45,16 @@ class _Scratch(threading.local):
     def like(self, array: np.ndarray) -> tuple[np.ndarray, ...]:
         """Five uninitialized work arrays like `array`, which has at most CHUNK elements."""
         key = (array.shape, array.dtype.char)
-        found = self.views.get(key)
-        if found is None:
+        arrays = self.views.get(key)
+        if arrays is None:
             if array.dtype.char not in self.memory:
                 self.memory[array.dtype.char] = np.empty((5, CHUNK), array.dtype)
             if len(self.views) >= _MAX_SHAPES:
                 self.views.clear()
-            found = self.views[key] = tuple(
+            arrays = self.views[key] = tuple(
                 [row[: array.size].reshape(array.shape) for row in self.memory[array.dtype.char]]
             )
-        return found
+        return arrays
 
 
 SCRATCH = _Scratch()
@@ -127,33 +125,16 @@ def _chunks(arrays: tuple[np.ndarray, ...]) -> Iterator[tuple[np.ndarray, ...]]:
         yield tuple([array[start : start + rows] for array in arrays])
 
 
-def _by_ufuncs(xp: Any, y: Array, x: Array, a: float, b: float, work: Array) -> None:
-    xp.multiply(x, a, work)
+def _by_ufuncs(xp: Any, y: Array, x: Array, a: float, b: float, work: Array | None) -> None:
+    product = xp.multiply(x, a, work)  # before y is written, since without `work` the memory may run out
     if b != 1.0:
         xp.multiply(y, b, y)
-    xp.add(y, work, y)
+    xp.add(y, product, y)
 
 
 def by_blas(y: np.ndarray, x: np.ndarray, a: float, b: float, work: np.ndarray | None = None) -> None:
-    """y = a x + b y for contiguous float32 or float64 vectors; ignores `work`. See Note [axpby]."""
-    size, char = y.size, y.dtype.char
-    if size > _BLOCK and (axpby := blas_axpby().get(char)):
+    """y = a x + b y for contiguous float32 or float64 vectors; may write to `work`. See Note [axpby]."""
+    if y.size > _BLOCK and (axpby := blas_axpby().get(y.dtype.char)):
         axpby(y, x, a, b)
         return
-    if b != 1.0:
-        np.multiply(y, b, y)
-    axpy = _axpy()[char]
-    if size <= _BLOCK:
-        if size:
-            axpy(x, y, size, a)
-        return
-    for start in range(0, size, _BLOCK):
-        axpy(x, y, min(_BLOCK, size - start), a, start, 1, start, 1)
-
-
-@functools.cache
-def _axpy() -> dict[str, Callable[..., Any]]:
-    """SciPy's axpy by dtype.char; imported at the first step, since SciPy would double the package's import time."""
-    from scipy.linalg import blas
-
-    return {"f": blas.saxpy, "d": blas.daxpy}
+    _by_ufuncs(np, y, x, a, b, work)

@@ -25,13 +25,13 @@ def run_lists(formula: Formula, lists: Sequence[List], numbers: Any) -> None:
 
     Half types are computed in float32 and rounded once, as in chunks.sweep.
     """
-    xp, given, program = runtime.cupy(), lists, Program()
+    xp, targets, program = runtime.cupy(), lists, Program()
     if lists[0][0].dtype in HALF:
-        lists = [[array.astype(float32) for array in arrays] for arrays in given]
+        lists = [[array.astype(float32) for array in arrays] for arrays in targets]
     work = [[xp.empty_like(array) for array in lists[0]] for _ in range(3)]
     formula(program, program.axpby, tuple(lists), tuple(work), numbers)
-    if lists is not given:
-        for i, (target, results) in enumerate(zip(given, lists, strict=True)):
+    if lists is not targets:
+        for i, (target, results) in enumerate(zip(targets, lists, strict=True)):
             if i != 1:  # the gradient is only read
                 program.each("copyto", target, results, casting="unsafe")
     program.run()

@@ -49,23 +49,23 @@ def _unset(like: np.ndarray, dtype: np.dtype, memory: dict[np.dtype, np.ndarray]
 
 def largest(matrix: np.ndarray) -> np.ndarray:
     """The largest finite absolute value of each row, 0 if there is none: (rows,), in the accumulation dtype."""
-    found, infinity = _largest(matrix, None), _INFINITY[matrix.dtype]
-    if found.size and found.max() >= infinity:
-        found = _largest(matrix, infinity)
-    return found.view(matrix.dtype).astype(wide(matrix.dtype), copy=False)
+    bits, infinity = _largest(matrix, None), _INFINITY[matrix.dtype]
+    if bits.size and bits.max() >= infinity:
+        bits = _largest(matrix, infinity)
+    return bits.view(matrix.dtype).astype(wide(matrix.dtype), copy=False)
 
 
 def _largest(matrix: np.ndarray, infinity: int | None) -> np.ndarray:
     """The maximum of the bits without the sign of each row, only of those below `infinity` if given."""
     bits = matrix.view(f"u{matrix.itemsize}")
-    found = np.zeros(len(bits), bits.dtype)
+    maxima = np.zeros(len(bits), bits.dtype)
     memory: dict[np.dtype, np.ndarray] = {}
     for block in _blocks(*bits.shape):
         sizes = np.bitwise_and(bits[block], _SIGN[matrix.itemsize], out=_unset(bits[block], bits.dtype, memory))
         if infinity is not None:
             sizes *= sizes < infinity
-        np.maximum(found[block[0]], sizes.max(axis=1), out=found[block[0]])
-    return found
+        np.maximum(maxima[block[0]], sizes.max(axis=1), out=maxima[block[0]])
+    return maxima
 
 
 # ---- encoding ----------------------------------------------------------------------------------------

@@ -45,18 +45,18 @@ def quantize(array: Array, dtype: object, granularity: str = "tensor") -> Quanti
 
     TypeError for another `dtype`, and for one that is not smaller than that of the array.
     """
-    wanted, source = as_dtype(dtype), as_dtype(array.dtype)
-    if wanted not in FORMATS:
-        raise TypeError(f"quantize: {wanted} is not supported; use one of {', '.join(map(str, FORMATS))}")
-    if source not in FLOATS or wanted.itemsize >= source.itemsize:
-        raise TypeError(f"quantize: an array of {source} takes no fewer bytes in {wanted}; leave it as it is")
+    target, source = as_dtype(dtype), as_dtype(array.dtype)
+    if target not in FORMATS:
+        raise TypeError(f"quantize: {target} is not supported; use one of {', '.join(map(str, FORMATS))}")
+    if source not in FLOATS or target.itemsize >= source.itemsize:
+        raise TypeError(f"quantize: an array of {source} takes no fewer bytes in {target}; leave it as it is")
     if granularity not in ("tensor", "row"):
         raise ValueError(f"quantize: granularity must be 'tensor' or 'row', not {granularity!r}")
     by_row = granularity == "row" and array.ndim > 0
-    codes, scale = _codes(array, wanted, by_row)
+    codes, scale = _codes(array, target, by_row)
     if scale is not None:
         scale = scale.reshape((*array.shape[:-1], 1) if by_row else ())
-    return Quantized(codes.reshape(array.shape), scale, wanted, source)
+    return Quantized(codes.reshape(array.shape), scale, target, source)
 
 
 def dequantize(quantized: Quantized) -> Array:
@@ -96,8 +96,8 @@ def _codes(array: Array, dtype: np.dtype, by_row: bool = False, scaled: bool = T
             return kernels.quantize(matrix, dtype, scaled)
         if not scaled or not needs_scale(matrix.dtype, format):
             return encoding.encode(matrix, format, None), None
-        found = scales(encoding.largest(matrix), format, matrix.dtype)
-        return encoding.encode(matrix, format, found), found.factor[:, None]
+        scale = scales(encoding.largest(matrix), format, matrix.dtype)
+        return encoding.encode(matrix, format, scale), scale.factor[:, None]
 
 
 def _numbers(codes: Array, scale: Array | None, dtype: np.dtype, target: np.dtype) -> Array:

@@ -102,7 +102,7 @@ class Offloaded:
     def device_bytes(self) -> int:
         """Bytes of device memory held now."""
         self.engine.settle(len(self.engine.pending))
-        arrays = {id(found.array) for found in self.prefetched}
+        arrays = {id(source.array) for source in self.prefetched}
         if self.source is not None and self.source.array is not None:
             arrays.add(id(self.source.array))
         return self.nbytes * len(arrays)
@@ -115,10 +115,10 @@ class Offloaded:
         with self.engine.device:
             array = copy.array
             try:
-                found = _fetch(self, self.pinned) if array is None else Source(array, copy)
+                source = _fetch(self, self.pinned) if array is None else Source(array, copy)
             except MemoryError:  # unpack tries again, when more memory is free, and raises
                 return
-            self.prefetched.append(found)
+            self.prefetched.append(source)
 
     def forget(self) -> None:
         """Undoes prefetch."""
@@ -132,11 +132,11 @@ class Offloaded:
             stream = _current_stream()
             if self.pinned is None:
                 return runtime.cupy().array(self.pageable, order=self.order)
-            found = _prefetched(self, self.pinned.copy, stream)
-            if found is None:
-                found = _fetch(self, self.pinned).take(stream)
+            array = _prefetched(self, self.pinned.copy, stream)
+            if array is None:
+                array = _fetch(self, self.pinned).take(stream)
             self.engine.settle(self.ahead)
-            return found
+            return array
 
 
 def pack(array: Array, slab_bytes: int = pinned_memory.DEFAULT_BYTES, ahead: int = 2) -> Offloaded:

@@ -117,11 +117,11 @@ class Slab:
         """Warns once if the slab was too small, with a size that is enough."""
         if self._needed and not self._warned:
             self._warned = True
-            wanted = -(-self._enough // _MEGABYTE) * _MEGABYTE
+            size = -(-self._enough // _MEGABYTE) * _MEGABYTE
             warnings.warn(
                 f"saved tensors do not fit into {self.nbytes} bytes of page-locked memory, and what did not fit was "
                 f"copied to ordinary memory, which makes the device wait; up to {self._needed} bytes were kept at one "
-                f"time: use ag.hooks.offload(slab_bytes={wanted})",
+                f"time: use ag.hooks.offload(slab_bytes={size})",
                 stacklevel=2,
             )
 
@@ -129,7 +129,7 @@ class Slab:
         """Blocks until all copies in freed blocks are complete."""
         with self.lock:
             self._collect()
-            fences = latest([fence for found in self._free for fence in found.fences])
+            fences = latest([fence for block in self._free for fence in block.fences])
         for fence in fences:
             fence.event.synchronize()
 
@@ -138,22 +138,22 @@ class Slab:
         while self.unspilled:
             self._spilled -= _rounded(self.unspilled.popleft())
         while self.ended:
-            found = self.ended[0]
-            if not any(low <= found.low < high for low, high, _ in self._free):
-                self._free = _merged([*self._free, found])
+            block = self.ended[0]
+            if not any(low <= block.low < high for low, high, _ in self._free):
+                self._free = _merged([*self._free, block])
             self.ended.popleft()
 
 
 def _merged(ranges: list[Range]) -> list[Range]:
     """The ranges sorted by address, adjacent ones merged."""
-    ranges.sort(key=lambda found: found.low)
+    ranges.sort(key=lambda block: block.low)
     merged = ranges[:1]
-    for found in ranges[1:]:
+    for block in ranges[1:]:
         last = merged[-1]
-        if last.high == found.low:
-            merged[-1] = Range(last.low, found.high, latest([*last.fences, *found.fences]))
+        if last.high == block.low:
+            merged[-1] = Range(last.low, block.high, latest([*last.fences, *block.fences]))
         else:
-            merged.append(found)
+            merged.append(block)
     return merged
 
 
@@ -189,7 +189,7 @@ def slab(nbytes: int) -> Slab:
 def release() -> None:
     """Returns slabs without blocks in use to the system, after their copies are complete."""
     with _slabs.lock:
-        for size, found in list(_slabs.items()):
-            if found.idle():
+        for size, store in list(_slabs.items()):
+            if store.idle():
                 del _slabs[size]
-                found.synchronize()
+                store.synchronize()

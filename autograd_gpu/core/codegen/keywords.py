@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import warn_user
+from ...missing_names import warn_once
 from ..tensor import Tensor
 from .source import Source, deferred
 
@@ -94,6 +95,21 @@ def as_number(function: str, name: str, value: Any) -> Any:
     return value.item()
 
 
+def numbers_last(function: str, count: int, *values: Any) -> tuple[Any, ...]:
+    """The arguments of a call in PyTorch's deprecated order, numbers before tensors, in ours: `count` tensors first.
+
+    Returns the values as they are if the call is not of that form.
+    """
+    if not any(isinstance(value, int | float) for value in values[:count]):
+        return values
+    first = [value for value in values if not isinstance(value, int | float)]
+    if len(first) != count:
+        return values
+    warn_once(f"{function} with numbers first", f"This overload of {function} is deprecated: it has a number before a "
+              f"tensor; give the number by its name, as in {function}(..., tensor, alpha=number). This is said once.")
+    return (*first, *(value for value in values if isinstance(value, int | float)))
+
+
 def as_numbers(function: str, **given: Any) -> list[Any]:
     """Applies `as_number` to several arguments by name."""
     values = [*given.values()]
@@ -127,13 +143,13 @@ _INDENT = "" if sys.version_info >= (3, 13) else "    "  # of a docstring in a b
 def noted(doc: str | None, parameters: Mapping[str, Any], *more: str) -> str | None:
     """Appends `more` and the accepted aliases to a docstring, which is indented as in a block."""
     words = [f"`{word}` is taken for `{name}`" for name, word in words_of(parameters).items()]
-    notes = [", ".join(each) for each in (more, words) if each]
+    notes = [", ".join(group) for group in (more, words) if group]
     if not notes or not doc:
         return doc
     return "".join([doc.rstrip(), *(f"\n\n{_INDENT}{note}." for note in notes), f"\n{_INDENT}"])
 
 
-SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing,
+SCOPE: dict[str, Any] = {"ABSENT": ABSENT, "as_number": as_number, "missing": missing, "numbers_last": numbers_last,
                          "old_reduction": old_reduction, "twice": twice}  # fmt: skip
 
 
@@ -144,15 +160,15 @@ def other_words(function: Callable[..., Any]) -> Any:
     tensor([2., 4.])
     """
     signature = inspect.signature(function)
-    given = signature.parameters.values()
-    parameters = {p.name: p.default for p in given}
+    params = signature.parameters.values()
+    parameters = {p.name: p.default for p in params}
 
     def write(w: Source) -> dict[str, Any]:
         changed, words = written_defaults(parameters)
-        own = [(p, changed.get(p.name) or (None if p.default is REQUIRED else f"DEFAULTS[{p.name!r}]")) for p in given]
-        star = next((i for i, p in enumerate(given) if p.kind is p.KEYWORD_ONLY), None)
+        own = [(p, changed.get(p.name) or (None if p.default is REQUIRED else f"DEFAULTS[{p.name!r}]")) for p in params]
+        star = next((i for i, p in enumerate(params) if p.kind is p.KEYWORD_ONLY), None)
         parts = [p.name if default is None else f"{p.name}={default}" for p, default in own]
-        passed = [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in given]
+        passed = [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in params]
         if star is not None:
             parts.insert(star, "*")
         w(f"def {name}({', '.join([*parts, *(f'{word}={default}' for word, default in words.items())])}):")

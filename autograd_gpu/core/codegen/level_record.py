@@ -12,7 +12,7 @@ from typing import Any
 from ..declare.op import OpDef
 from .list_call import write_list_edges, write_list_facts, write_list_saved
 from .node_class import node_class
-from .node_source import leading_back, write_edges, write_node, write_saved
+from .node_source import leading_back, write_edges, write_node, write_refusal, write_saved
 from .source import Source
 
 
@@ -42,17 +42,20 @@ def make_level_record(op: OpDef, kinds: tuple[str, ...], level_type: type, lift:
 
 def _write_inputs(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
     live = [name for name, kind in zip(op.inputs, kinds, strict=True) if kind == "T"]
-    wanted = [name for name in live if op.joint is not None or name in op.rules]
-    for n in wanted:
+    linked = [name for name in live if op.joint is not None or name in op.rules]
+    for n in live:
+        if n in op.nondiff:
+            write_refusal(w, op, n, f"type({n}) is LevelTensor and {n}._level is level and {n}._fn is not None")
+    for n in linked:
         w(f"n_{n} = {n}._fn if type({n}) is LevelTensor and {n}._level is level else None")
-    missing = " and ".join(f"n_{n} is None" for n in wanted)
+    missing = " and ".join(f"n_{n} is None" for n in linked)
     w(f"if {missing or 'True'}: return None")
     for n in live:
         w(f"x_{n} = {n}._array")
     _write_outputs(w, op)
     write_node(
-        w, op, lambda: write_edges(w, op, wanted, live),
-        lambda: write_saved(w, op, kinds, wanted, value="v_{}", output="saved({}._value)"),
+        w, op, lambda: write_edges(w, op, linked, live),
+        lambda: write_saved(w, op, kinds, linked, value="v_{}", output="saved({}._value)"),
     )  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...config import RECORDING_MASK
+from ...modes import RECORDING_MASK
 from ..declare.op import EACH, FLOAT, OpDef
 from .node_source import readers, slot, write_node
-from .source import Source, write_outputs, write_refresh, write_result
+from .source import Source, chosen_forward, write_outputs, write_refresh, write_result
 
 
 def write_list_call(w: Source, op: OpDef, call_general: str, attributes: str) -> None:
@@ -67,9 +67,10 @@ def make_list_core(op: OpDef, given_forward: bool = False) -> Callable[..., Any]
         _write_walk(w, op, ["_array = _x._array"])
     w("xp = namespace(*_arrays)")
     attributes = "".join(f", {name}={name}" for name in op.attributes)
-    w(f"{'_out' if op.single else 'outs'} = forward(xp, *_arrays{attributes})")
+    forward = "forward" if given_forward else chosen_forward(op)
+    w(f"{'_out' if op.single else 'outs'} = {forward}(xp, *_arrays{attributes})")
     _write_result(w, op)
-    return w.compile(op.name, {"forward": op.forward, "reads": op.reads, "NodeClass": op.node})
+    return w.compile(op.name, {"forward": op.forward, "cuda": op.cuda, "reads": op.reads, "NodeClass": op.node})
 
 
 def _write_pair(w: Source, op: OpDef) -> None:
@@ -151,7 +152,6 @@ def _write_result(w: Source, op: OpDef) -> None:
     tensors = op.inputs[0]
     w(f"_x = {tensors}[0]")
     if op.single:
-        w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
         write_result(w, op, "_x")
     else:
         write_outputs(w, op, "_x")
@@ -192,8 +192,8 @@ def write_list_saved(w: Source, op: OpDef, inputs: str | None = None, output: st
         values["out"] = f"[{output.format('t')} for t in ts]"
     if op.reads is not None:
         w("_need = bits_of(node.mask, len(_nodes))")
-        given = "".join(f", {name}" for name in op.attributes)
-        kept = f"zip({{}}, reads({{!r}}, _need{given}), strict=True)"
+        attrs = "".join(f", {name}" for name in op.attributes)
+        kept = f"zip({{}}, reads({{!r}}, _need{attrs}), strict=True)"
         if any(kind == "input" for kind, _ in readers(op)):
             _write_saved_inputs(w, kept.format(inputs, op.inputs[0]))
         values["input"] = "_saved"

@@ -41,7 +41,7 @@ def make_node_class(op: OpDef) -> type[OpNode]:
 
 def _readable(op: OpDef, saved_slots: dict[str, str]) -> dict[str, str]:
     """Maps NAME of `_saved_NAME` to a slot: PyTorch's self and result, the parameter names, the names in rules."""
-    names = {**{called: what for what, called in op.called.items()}, "self": op.inputs[0], "result": "out"}
+    names = {**{called: what for what, called in op.parameter_names.items()}, "self": op.inputs[0], "result": "out"}
     return {**{name: saved_slots[what] for name, what in names.items() if what in saved_slots}, **saved_slots}
 
 
@@ -86,10 +86,10 @@ def _shown(op: OpDef, kinds: tuple[str, ...]) -> tuple[int, ...] | None:
     """Node.shown: the inputs with a derivative, without numbers in `scalars`; leading numbers move to the end."""
     if op.variadic:
         return None
-    given = [(i, name, kind) for i, (name, kind) in enumerate(zip(op.inputs, kinds, strict=True))
+    inputs = [(i, name, kind) for i, (name, kind) in enumerate(zip(op.inputs, kinds, strict=True))
              if (op.joint is not None or name in op.rules) and not (kind == "N" and name in op.scalars)]
-    front = next((k for k, (_, _, kind) in enumerate(given) if kind == "T"), 0)
-    order = [i for i, _, _ in (given if op.chooses else [*given[front:], *given[:front]])]
+    front = next((k for k, (_, _, kind) in enumerate(inputs) if kind == "T"), 0)
+    order = [i for i, _, _ in (inputs if op.selects_only else [*inputs[front:], *inputs[:front]])]
     return None if order == list(range(len(op.inputs))) else tuple(order)
 
 
@@ -131,12 +131,12 @@ class OpNode(SavingNode):
 
     def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
         """The tensors that this node saves: inputs, outputs, and after `keep_extras` also the extras of forward."""
-        found: list[tuple[str, SavedTensor]] = []
+        pairs: list[tuple[str, SavedTensor]] = []
         for name, slot_name in self.saved_slots.items():
             value = getattr(self, slot_name)
             kept = [s for s in (value if isinstance(value, list) else [value]) if isinstance(s, SavedTensor)]
-            found += [(name, s) for s in kept if s.tensor is not None or hasattr(s, "packed")]
-        return found
+            pairs += [(name, s) for s in kept if s.tensor is not None or hasattr(s, "packed")]
+        return pairs
 
     def keep_extras(self) -> None:
         """Turns the extra arrays of forward into saved tensors, which hooks can see."""
@@ -148,7 +148,7 @@ class OpNode(SavingNode):
         """Lists one `_saved_NAME` for each saved value, and `_raw_saved_NAME` if the value accepts hooks."""
         others = [name for name in dir(type(self)) if not name.startswith(("_saved_", "_raw_saved_"))]
         op = self.op
-        words = {**op.called, op.inputs[0]: "self", "out": "result"}
+        words = {**op.parameter_names, op.inputs[0]: "self", "out": "result"}
         named = {f"_saved_{words.get(what, what)}": where for what, where in self.saved_slots.items()}
         return [*others, *named, *(f"_raw{name}" for name, where in named.items() if self._takes_hooks(where))]
 

@@ -46,8 +46,8 @@ def make_run(op: OpDef, name: str) -> Any:
 def _for_all_outputs(op: OpDef) -> str:
     """The gradients that rules get, as text, from those that the node gets: None for non-differentiable outputs."""
     leading = leading_back(op)
-    given = {i: "g" if len(leading) == 1 else f"g[{k}]" for k, i in enumerate(leading)}
-    return f"({''.join(given.get(i, 'None') + ', ' for i in range(len(op.outputs or ())))})"
+    texts = {i: "g" if len(leading) == 1 else f"g[{k}]" for k, i in enumerate(leading)}
+    return f"({''.join(texts.get(i, 'None') + ', ' for i in range(len(op.outputs or ())))})"
 
 
 def _local(kind: str, what: str) -> str:
@@ -74,8 +74,8 @@ def _load(w: Source, op: OpDef, kind: str, what: str, bits: int, recorded: bool)
         if op.reads is None:
             w(f"{local} = [{value} for k in s]")
             return
-        given = "".join(f", self.{slot('attribute', name)}" for name in op.attributes)
-        read = f"reads({what!r}, {_needs(op)}{given})"
+        attrs = "".join(f", self.{slot('attribute', name)}" for name in op.attributes)
+        read = f"reads({what!r}, {_needs(op)}{attrs})"
         w(f"{local} = [{value} if read else None for k, read in zip(s, {read}, strict=True)]")
     else:
         w(f"if need & {bits}:" if not op.variadic else "if need:")
@@ -114,8 +114,12 @@ def _call_rules(w: Source, op: OpDef, run: str, scope: dict[str, Any]) -> None:
         if rule is None:
             parts.append("None")
             continue
-        scope[f"grad_{name}"] = rule
+        in_wide = op.wide_rules and op.single
+        scope[f"grad_{name}"] = vars(rule)["__wrapped__"] if in_wide else rule
         call = f"grad_{name}({space}, g{_arguments(op, rule)})"
+        if in_wide:
+            scope[f"wide_{name}"] = rule
+            call = f"{call} if g.dtype.itemsize > 2 else wide_{call[5:]}"
         adder = op.adders.get(name) if run == "run_adding" else None
         if adder is not None:
             scope[f"add_{name}"] = adder
@@ -137,11 +141,19 @@ def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> 
 
 def _call_fused(w: Source, op: OpDef, scope: dict[str, Any]) -> None:
     """Calls the fused rule, if there is one; what follows runs if it returns None."""
-    if op.fused is not None:
-        scope["fused"] = op.fused
-        w(f"grads = fused(RAW, g, {_needs(op)}{_arguments(op, op.fused)})")
-        w("if grads is None:")
-        w.depth += 1
+    fused = {name: rule for name, rule in (("fused", op.fused), ("fused_cuda", op.fused_cuda)) if rule is not None}
+    if not fused:
+        return
+    scope.update(fused)
+    calls = [f"{name}(RAW, g, {_needs(op)}{_arguments(op, rule)})" for name, rule in fused.items()]
+    if op.fused is op.fused_cuda:
+        w(f"grads = {calls[0]}")
+    else:
+        in_numpy = "type(g) is ndarray or namespace(g) is numpy" if op.single else "namespace(*g) is numpy"
+        on_cpu, on_cuda = [calls.pop(0) if name in fused else "None" for name in ("fused", "fused_cuda")]
+        w(f"grads = {on_cpu} if {in_numpy} else {on_cuda}")
+    w("if grads is None:")
+    w.depth += 1
 
 
 def _needs(op: OpDef) -> str:

@@ -17,18 +17,27 @@ PREFIX = {"input": "s", "out": "s", "attribute": "k", "shape": "h", "dtype": "d"
 
 def write_record(w: Source, op: OpDef, kinds: tuple[str, ...], live: list[str]) -> None:
     """Writes the creation of a call's node: its edges, the values that the needed rules read, its numbers."""
-    wanted = [n for n in live if op.joint is not None or n in op.rules]
-    if not wanted:
+    for n in live:
+        if n in op.nondiff:
+            write_refresh(w, n)
+            write_refusal(w, op, n, f"mode == 0 and {n}._fn is not None")
+    linked = [n for n in live if op.joint is not None or n in op.rules]
+    if not linked:
         return
-    for n in wanted:
+    for n in linked:
         write_refresh(w, n)
         w(f"n_{n} = {n}._fn")
-    condition = " or ".join(f"n_{n} is not None" for n in wanted)
+    condition = " or ".join(f"n_{n} is not None" for n in linked)
     w(f"if mode == 0 and ({condition}){' and ' + _differentiable(op) if op.differentiable else ''}:")
     w.depth += 1
 
-    write_node(w, op, lambda: write_edges(w, op, wanted, live), lambda: write_saved(w, op, kinds, wanted))
+    write_node(w, op, lambda: write_edges(w, op, linked, live), lambda: write_saved(w, op, kinds, linked))
     w.depth -= 1
+
+
+def write_refusal(w: Source, op: OpDef, name: str, condition: str) -> None:
+    """Writes the error for an input in `nondiff` that requires grad; other ops, and calls without it, pay nothing."""
+    w(f"if {condition}: raise no_derivative({op.name!r}, {op.parameter_names[name]!r})")
 
 
 def write_node(w: Source, op: OpDef, add_edges: Callable[[], None], add_saved: Callable[[], None]) -> None:
@@ -122,12 +131,12 @@ def _shapes(w: Source, op: OpDef, live: list[str]) -> None:
 @functools.cache
 def readers(op: OpDef) -> dict[tuple[str, str], int]:
     """Maps each (kind, name) that the rules read to a mask of the inputs whose rules read it."""
-    found: dict[tuple[str, str], int] = {}
+    masks: dict[tuple[str, str], int] = {}
     for bit, name in enumerate(op.inputs):
         rule = op.rule_of(name)
         for _, kind, asked in op.asked(rule) if rule is not None else []:
-            found[kind, asked] = found.get((kind, asked), 0) | 1 << bit
-    return found
+            masks[kind, asked] = masks.get((kind, asked), 0) | 1 << bit
+    return masks
 
 
 def slot(kind: str, name: str) -> str:

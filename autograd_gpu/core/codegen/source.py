@@ -15,8 +15,9 @@ import numpy as np
 
 from ...backend import is_array, namespace
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS
-from ...config import GRAD_OFF, INFERENCE, MODES
-from ...errors import check_bool
+from ...backend.arrays.memory_format import row_major
+from ...errors import check_bool, no_derivative
+from ...modes import GRAD_OFF, INFERENCE, MODES
 from ..declare.op import ALWAYS, RAW, RECORD, OpDef
 from ..graph.bitmask import bits_of, mask_of
 from ..graph.node import next_sequence_nr
@@ -33,8 +34,9 @@ SCOPE: dict[str, Any] = {
     "RECORD": RECORD, "SavedTensor": SavedTensor, "Tensor": Tensor, "asarray": np.asarray, "bits_of": bits_of,
     "check_bool": check_bool, "generic": np.generic, "is_array": is_array, "mask_of": mask_of, "namespace": namespace,
     "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,
-    "numpy": np, "plain": plain, "refresh": refresh, "save_output": save_output, "saved": saved,
-    "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
+    "no_derivative": no_derivative, "numpy": np, "plain": plain, "refresh": refresh, "row_major": row_major,
+    "save_output": save_output,
+    "saved": saved, "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 
@@ -95,6 +97,11 @@ def materialize(function: Any) -> Any:
     return function.__globals__["WRITE"]() if getattr(function, "__code__", None) is _first_call.__code__ else function
 
 
+def chosen_forward(op: OpDef) -> str:
+    """The expression for the function that computes on arrays of the module `xp`."""
+    return "forward" if op.cuda is None else "(forward if xp is numpy else cuda)"
+
+
 def write_refresh(w: Source, name: str) -> None:
     """Writes the refresh of a stale view, before its `_fn` is read: Note [Stale views] in core/history/rebase.py."""
     w(f"if {name}._base is not None and mode == 0 and {name}._seen != {name}._storage.version: refresh({name})")
@@ -102,6 +109,9 @@ def write_refresh(w: Source, name: str) -> None:
 
 def write_result(w: Source, op: OpDef, first: str) -> None:
     """Writes the creation of the tensor `t` from `_out`. A view shares storage and version with the first input."""
+    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
+    if op.contiguous:
+        w("elif not _out.flags.c_contiguous: _out = row_major(_out)")
     w("t = new(Tensor)")
     w("t._array = _out")
     w("t._nr = 0")
@@ -123,7 +133,6 @@ def write_outputs(w: Source, op: OpDef, first: str) -> None:
     w("ts = []")
     w("for _out in outs:")
     w.depth += 1
-    w("if type(_out) is not ndarray and isinstance(_out, generic): _out = asarray(_out)")
     write_result(w, op, first)
     w("ts.append(t)")
     w.depth -= 1

@@ -100,12 +100,12 @@ def aligned(F: Any, batched: Sequence[bool], inputs: Sequence[Any]) -> list[Any]
             ndim = max(ndim, found_ndim - is_batched)
     if not uneven:
         return list(inputs)
-    found = []
+    results = []
     for x, is_batched in zip(inputs, batched, strict=True):
         if is_batched and (missing := ndim - rank(x, True)):
             x = F.reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
-        found.append(x)
-    return found
+        results.append(x)
+    return results
 
 
 def counted_from_right(dim: Any, ndim: int, reducing: bool = False) -> Any:
@@ -148,7 +148,7 @@ def _stacked(F: Any, found: Sequence[Any]) -> Any:
     if isinstance(found[0], tuple):
         return tuple(_stacked(F, parts) for parts in zip(*found, strict=True))
     if isinstance(found[0], dict):
-        return {name: _stacked(F, [each[name] for each in found]) for name in found[0]}
+        return {name: _stacked(F, [result[name] for result in found]) for name in found[0]}
     return F.stack(list(found)) if hasattr(found[0], "shape") else found[0]
 
 
@@ -175,13 +175,13 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
 
     def run(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
         ndim = max(rank(x, b) for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape"))
-        found = {name: counted_from_right(attributes[name], ndim, reducing) for name in names}
+        dims = {name: counted_from_right(attributes[name], ndim, reducing) for name in names}
         inputs = expanded(F, n, batched, inputs)
         if ndim:
-            return call(F, op, inputs, attributes | found)
+            return call(F, op, inputs, attributes | dims)
         # a 0-d tensor accepts dim 0 and -1, too: run on vectors of one element
-        found = {name: -1 if dim is not None else None for name, dim in found.items()}
-        out = call(F, op, [F.reshape(x, (n, 1)) if hasattr(x, "shape") else x for x in inputs], attributes | found)
+        dims = {name: -1 if dim is not None else None for name, dim in dims.items()}
+        out = call(F, op, [F.reshape(x, (n, 1)) if hasattr(x, "shape") else x for x in inputs], attributes | dims)
         return _as_numbers(F, n, out)
 
     return BatchWord("REDUCING" if reducing else f"along({', '.join(names)})", run)
@@ -190,9 +190,9 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
 def _as_numbers(F: Any, n: int, found: Any) -> Any:
     """Results of vectors of one element, as those of 0-d tensors."""
     if isinstance(found, tuple):
-        return tuple(_as_numbers(F, n, each) for each in found)
+        return tuple(_as_numbers(F, n, part) for part in found)
     if isinstance(found, dict):
-        return {name: _as_numbers(F, n, each) for name, each in found.items()}
+        return {name: _as_numbers(F, n, part) for name, part in found.items()}
     return F.reshape(found, (n,)) if hasattr(found, "shape") else found
 
 

@@ -37,14 +37,14 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
         raise MissingRuleError(f"Trying to use forward AD with {op.name} that does not support it because its block "
                                "has no jvp; give it one, or use reverse mode (ag.func.vjp, grad, jacrev)")
     if isinstance(op.jvp, JvpWord):
-        found = op.jvp.push(F, call, tuple(tangents))
+        pushed = op.jvp.push(F, call, tuple(tangents))
     else:
         several = op.variadic or len(op.inputs) > 1
-        found = op.jvp(F, tuple(tangents) if several else tangents[0], *call.answers(op.jvp))
-        found = (found,) if op.single else found if found is not None else (None,) * len(call.outs)
+        pushed = op.jvp(F, tuple(tangents) if several else tangents[0], *call.answers(op.jvp))
+        pushed = (pushed,) if op.single else pushed if pushed is not None else (None,) * len(call.outs)
     return tuple(
         None if t is None or not moves else t if tuple(t.shape) == tuple(out.shape) else F.expand(t, out.shape)
-        for t, out, moves in zip(found, call.outs, differentiable_outputs(call), strict=True)
+        for t, out, moves in zip(pushed, call.outs, differentiable_outputs(call), strict=True)
     )
 
 
@@ -53,7 +53,7 @@ def _checked(op: OpDef, name: str, t: Any) -> Any:
     if t is not None and name not in op.without_rule:
         return t
     if t is not None and name not in op.rules:
-        raise no_derivative(op.name, op.called[name])
+        raise no_derivative(op.name, op.parameter_names[name])
     return None
 
 

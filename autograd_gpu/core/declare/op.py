@@ -11,7 +11,8 @@
 Reading a block
 1. `forward(xp, inputs..., *, attributes...)` works on arrays. An input with default None is optional; `*tensors` is
    a list input. It may return `out, {"name": array}`; `saved = ("name",)` then declares the names that rules may use.
-2. Every input has a rule `grad_<input>(F, g, parameters...)`, or `grad_<input> = ZERO`, or is listed in `nondiff`.
+2. Every input has a rule `grad_<input>(F, g, parameters...)`, or `grad_<input> = ZERO`, or is listed in `integral` or
+   `nondiff`.
    A joint rule `grads(F, g, need, parameters...)` replaces all of them: `need` is a tuple of bools, one per input. An
    op with a list input needs a joint rule; its `need` and its result have one entry per tensor. The node saves all
    tensors of the list, or those of `reads(name, need, attributes...)`: a bool for each tensor of the list, or for each
@@ -30,6 +31,7 @@ Reading a block
    needs at once, as a joint rule does, or None, and then the rules run. Its parameters are those of the rules; tensors
    that only rules of unneeded inputs read are None. So saving is still decided per input, and higher derivatives come
    from the rules. It serves kernels that have no derivative of their own, so no rule asks whether it gets arrays.
+   `fused_cuda` runs in its place on CuPy arrays; fused_cuda = None says that the rules run there.
 8. `jvp` declares how tangents are propagated (core/declare/jvp_rules.py), `batch` how the op runs on a batch
    (core/declare/batch_rules.py). Each is a named rule or a function.
 9. `in_numpy(arrays, attributes...)` of an op with a list input is tried first if all inputs are NumPy arrays of one
@@ -37,32 +39,43 @@ Reading a block
    reports the error.
 10. `scalars` are inputs that autograd does not treat as tensors when a number is passed, though the op takes `numbers`:
    nothing is freed for them, and `next_functions` omits them. Other numbers are listed after the tensors.
-11. `elsewhere = (("keyword", function), ...)`: a call with this keyword returns function(inputs..., value). Other calls
-   pay for one test of a default.
-12. Callers use PyTorch's names of the inputs: x, or a and b, are the parameters `input` and `other`, unless `called`
-   lists names for all inputs.
+11. `keyword_redirects = (("keyword", function), ...)`: a call with this keyword returns function(inputs..., value).
+   Other calls pay for one test of a default.
+12. Callers use PyTorch's names of the inputs: x, or a and b, are the parameters `input` and `other`, unless
+   `parameter_names` lists names for all inputs.
+13. `cuda`, a function with forward's parameters, runs in its place on CuPy arrays. Without it forward gets arrays of
+   both kinds. Neither forward nor a rule asks which kind it has: a difference between the array modules themselves is a
+   function in backend/.
 
 Other specs of a block
     types            how the inputs' dtypes are unified: PROMOTE, FLOAT, SAME, ANY; EACH: of n results, number i depends
                      on the tensors i, i + n, ... of the list only, and others may be of other dtypes and devices
     promoted         the inputs to which `types` applies; all by default
     numbers          Python numbers are accepted, too: True, FITTING, BY_VALUE
-    expanded         a 0-d input counts like any other in promotion
+    promotes_zero_dim
+                     a 0-d input counts like any other in promotion
     broadcasts       inputs broadcast: the engine sums their gradients to the inputs' shapes
     view             True: the result may share memory with the first input; ALWAYS: it always does
     storage_ok       the op only moves elements, so it can run on the codes of float8 tensors
-    chooses          the result's elements are elements of the inputs: half types beside a number need no float32
+    selects_only     the result's elements are elements of the inputs: half types beside a number need no float32
+    keeps_layout     the result has the order of dimensions in memory of the inputs, which forward sees to; the result
+                     of any other op is made contiguous. True by default if `batch` or `jvp` says that the op is
+                     elementwise
     random           the op draws random numbers, so vmap obeys its `randomness`: True, or a function
                      random(F, n, batched, inputs..., *, attributes...) that runs a batch with one draw for all examples
     outputs          the names of several results, or ("*",) for a list
-    nondiff          the inputs without a derivative; True: all of them, and the results are constants
+    integral         the inputs that are always integers or bools
+    nondiff          the other inputs without a derivative: a call in which one of them requires grad is an error; True:
+                     all inputs, and the results are constants
     nondiff_outputs  the results without a derivative
     differentiable   a condition on the attributes under which there is a derivative
+    numbers_first    PyTorch's deprecated forms with numbers before tensors are accepted: addcmul(x, value, a, b)
     takes_out        False: the public function has no `out`, as in PyTorch (ops/_support/out.py)
     public, methods, inplace, ufunc
                      the public names of the op (core/declare/public.py)
-    sensitive        quantizing memory hooks skip what the op saves, since its derivative compares, has a pole or
+    no_lossy_save    quantizing memory hooks skip what the op saves, since its derivative compares, has a pole or
                      takes an exponential: True, or the names of the saved values
+    wide_rules       the derivative of half types is computed in float32, and rounded once
     torch            the name below `torch` of what computes the same there, if it is neither its own nor a public name
 """
 
@@ -76,10 +89,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ...errors import OpDeclarationError
 from ..graph.node import Node
 from .jvp_word import JvpWord
 from .public import Specs
+from .wide_rules import in_float32
 
 # Values of `types`: how the inputs' dtypes are unified before forward.
 PROMOTE = "promote"  # PyTorch's promotion among all tensor inputs
@@ -104,7 +120,7 @@ class _Zero:
 ZERO = _Zero()  # in place of a rule: the derivative is exactly zero wherever it exists
 
 # Names reserved by the generated functions that run rules (codegen/node_run.py) and by those of codegen/call.py.
-RUNNING = frozenset(("F", "fused", "g", "grads", "need", "release", "s", "self"))
+RUNNING = frozenset(("F", "fused", "fused_cuda", "g", "grads", "need", "release", "s", "self"))
 GENERATED = frozenset(("extras", "mode", "node", "nr", "outs", "s", "storage", "t", "ts", "xp"))
 
 REGISTRY: dict[str, OpDef] = {}
@@ -119,6 +135,7 @@ class OpDef:
     name: str
     doc: str | None
     forward: Callable[..., Any]
+    cuda: Callable[..., Any] | None  # in place of forward on CuPy arrays
     inputs: tuple[str, ...]
     variadic: bool
     optional: frozenset[str]
@@ -127,7 +144,9 @@ class OpDef:
     joint: Callable[..., Any] | None
     adders: dict[str, Callable[..., Any]]
     fused: Callable[..., Any] | None
+    fused_cuda: Callable[..., Any] | None  # `fused` itself unless the block says otherwise
     outputs: tuple[str, ...] | None  # None: one output; ("*",): a list
+    nondiff: tuple[str, ...]  # the inputs that must not require grad
     nondiff_outputs: frozenset[str]
     saved: tuple[str, ...]
     types: str
@@ -136,20 +155,23 @@ class OpDef:
     broadcasts: bool
     view: bool | str
     storage_ok: bool
-    expanded: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
-    chooses: bool  # the result's elements are elements of the inputs
+    promotes_zero_dim: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
+    selects_only: bool  # the result's elements are elements of the inputs
+    keeps_layout: bool | None  # None: if the op is elementwise
     random: bool | Callable[..., Any]  # the op draws random numbers; the batch rule with one draw for all examples
     scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None
     in_numpy: Callable[..., Any] | None
     reads: Callable[..., list[bool]] | None  # which tensors of the list, and which outputs, the joint rule reads
-    elsewhere: tuple[tuple[str, Callable[..., Any]], ...]
+    keyword_redirects: tuple[tuple[str, Callable[..., Any]], ...]
+    numbers_first: bool  # a call may list the attributes before or between the inputs
     takes_out: bool
-    sensitive: bool | tuple[str, ...]
+    no_lossy_save: bool | tuple[str, ...]
     torch: str | None
+    wide_rules: bool
     jvp: Any
     batch: Any
-    called: dict[str, str]  # input -> name of its parameter in the public function
+    parameter_names: dict[str, str]  # input -> name of its parameter in the public function
     names: Specs
     result: Any = None  # the namedtuple of several named outputs
     raw: Callable[..., Any] = None  # type: ignore[assignment]
@@ -171,9 +193,21 @@ class OpDef:
         """The inputs that have no gradient rule: their derivative is ZERO or does not exist."""
         return frozenset(name for name in self.inputs if self.rule_of(name) is None)
 
+    @functools.cached_property
+    def contiguous(self) -> bool:
+        """Whether calls make their results contiguous, wherever forward has put them."""
+        if self.keeps_layout is not None:
+            return not self.keeps_layout
+        return not (self.view or str(self.batch) == "BROADCASTING" or str(self.jvp) == "ELEMENTWISE")
+
     @property
     def has_rules(self) -> bool:
         return bool(self.rules) or self.joint is not None
+
+    def compute(self, xp: Any, *args: Any, **attributes: Any) -> Any:
+        """Runs forward, or cuda on CuPy arrays."""
+        function = self.forward if self.cuda is None or xp is np else self.cuda
+        return function(xp, *args, **attributes)
 
     @property
     def single(self) -> bool:
@@ -187,24 +221,25 @@ class OpDef:
     def filled(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Returns all attributes by name, with defaults filled in; TypeError if one is unknown or missing."""
         unknown = [name for name in attributes if name not in self.attributes]
-        found = {**self.attributes, **attributes}
-        missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
+        values = {**self.attributes, **attributes}
+        missing = [name for name, value in values.items() if value is inspect.Parameter.empty]
         if unknown or missing:
             what = f"has no attribute {unknown[0]!r}" if unknown else f"needs its attribute {missing[0]!r}"
             raise TypeError(f"{self.name} {what}; it has {', '.join(self.attributes) or 'none'}")
-        return found
+        return values
 
     def rule_of(self, name: str) -> Callable[..., Any] | None:
         return self.joint if self.joint is not None else self.rules.get(name)
 
     def asked(self, rule: Callable[..., Any]) -> list[tuple[str, str, str]]:
         """The parameters of `rule` as (parameter, kind, name); kind is input, out, attribute, shape, dtype or extra."""
-        found = self._asked.get(rule)
-        if found is None:
-            longer = (self.joint, self.fused, *self.adders.values())  # F, g, need; F, into, g; the others F, g; F, t
-            skip = 3 if any(rule is each for each in longer) else 2
-            found = self._asked[rule] = [(p, *self._kind(rule, p)) for p in _names(rule)[skip:]]
-        return found
+        params = self._asked.get(rule)
+        if params is None:
+            # F, g, need, ... and F, into, g, ...; the others begin with F, g or F, t.
+            longer = (self.joint, self.fused, self.fused_cuda, *self.adders.values())
+            skip = 3 if any(rule is other for other in longer) else 2
+            params = self._asked[rule] = [(p, *self._kind(rule, p)) for p in _names(rule)[skip:]]
+        return params
 
     def _kind(self, rule: Callable[..., Any], p: str) -> tuple[str, str]:
         stem, _, suffix = p.rpartition("_")
@@ -229,10 +264,11 @@ class OpDef:
 
 
 _WORDS = {
-    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "expanded": False,
-    "chooses": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
-    "batch": None, "saved": (), "outputs": None, "scalars": (), "elsewhere": (), "takes_out": True, "sensitive": False,
-    "torch": None,
+    "types": ANY, "numbers": False, "broadcasts": False, "view": False, "storage_ok": False, "promotes_zero_dim": False,
+    "selects_only": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
+    "batch": None, "saved": (), "outputs": None, "scalars": (), "keyword_redirects": (), "takes_out": True,
+    "no_lossy_save": False, "torch": None, "numbers_first": False, "wide_rules": False, "cuda": None,
+    "keeps_layout": None,
 }  # fmt: skip
 
 
@@ -247,13 +283,18 @@ def parse(block: type) -> OpDef:
     words = {key: body.pop(key, default) for key, default in _WORDS.items()}
     rules = {key[5:]: _rule(body.pop(key)) for key in list(body) if key.startswith("grad_")}
     adders = {key[4:]: body.pop(key) for key in list(body) if key.startswith("add_")}
-    nondiff, joint, fused = body.pop("nondiff", ()), body.pop("grads", None), body.pop("fused", None)
+    nondiff, integral = body.pop("nondiff", ()), body.pop("integral", ())
+    joint, fused = body.pop("grads", None), body.pop("fused", None)
     nondiff_outputs, promoted = frozenset(body.pop("nondiff_outputs", ())), body.pop("promoted", None)
+    fused_cuda = body.pop("fused_cuda", fused)
+    if words["wide_rules"]:
+        rules = {key: rule and in_float32(rule) for key, rule in rules.items()}
+        joint = joint and in_float32(joint)
     found_by: Specs = {
         "public": body.pop("public", False), "methods": body.pop("methods", False),
         "inplace": body.pop("inplace", False), "ufunc": body.pop("ufunc", False),
     }  # fmt: skip
-    called = _called(name, [p.name for p in inputs], body.pop("called", ()))
+    parameter_names = _parameter_names(name, [p.name for p in inputs], body.pop("parameter_names", ()))
     unknown = [key for key in body if not key.startswith("__")]
     if unknown:
         raise OpDeclarationError(f"op {name}: unknown word(s) {', '.join(unknown)}")
@@ -263,10 +304,12 @@ def parse(block: type) -> OpDef:
         variadic=any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inputs),
         optional=frozenset(p.name for p in inputs if p.default is None),
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
-        rules=rules, joint=joint, adders=adders, fused=fused, nondiff_outputs=nondiff_outputs,
-        promoted=tuple(promoted) if promoted is not None else names, called=called, names=found_by, **words,
+        rules=rules, joint=joint, adders=adders, fused=fused, fused_cuda=fused_cuda, nondiff_outputs=nondiff_outputs,
+        nondiff=() if nondiff is True else nondiff,
+        promoted=tuple(promoted) if promoted is not None else names, parameter_names=parameter_names, names=found_by,
+        **words,
     )  # fmt: skip
-    _check(op, frozenset(names if nondiff is True else nondiff))
+    _check(op, frozenset(names if nondiff is True else (*nondiff, *integral)))
     op.takes_out = op.takes_out and _may_take_out(op)
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
@@ -281,10 +324,11 @@ def _names(rule: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
-def _called(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:
+def _parameter_names(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:
     """Maps each input to the name of its parameter in the public function."""
     if given and len(given) != len(names):
-        raise OpDeclarationError(f"op {op}: `called` names every input, {', '.join(names)}; got {', '.join(given)}")
+        raise OpDeclarationError(f"op {op}: `parameter_names` is for every input, {', '.join(names)}; got "
+                                 f"{', '.join(given)}")
     usual = {"x": "input"} if names[:1] == ["x"] else {"a": "input", "b": "other"} if names[:1] == ["a"] else {}
     return dict(zip(names, given or [usual.get(name, name) for name in names], strict=True))
 
@@ -293,7 +337,7 @@ def _may_take_out(op: OpDef) -> bool:
     """Whether the public function can have `out`: not if the result may be a view."""
     required = [default is inspect.Parameter.empty for default in op.attributes.values()]
     by_name = any(required) and bool(op.optional)  # the parameter list then contains a `*`
-    return not op.view and not by_name and "out" not in (*op.called.values(), *op.inputs, *op.attributes)
+    return not op.view and not by_name and "out" not in (*op.parameter_names.values(), *op.inputs, *op.attributes)
 
 
 def _rule(value: Any) -> Callable[..., Any] | None:
@@ -301,6 +345,22 @@ def _rule(value: Any) -> Callable[..., Any] | None:
 
 
 def _check(op: OpDef, nondiff: frozenset[str]) -> None:
+    _check_rules(op, nondiff)
+    _check_jvp(op)
+    _check_cuda(op)
+    _check_types(op)
+    if not op.inputs:
+        raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
+    if taken := GENERATED & {*op.inputs, *op.attributes}:
+        raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
+    if len({*op.parameter_names.values(), *op.attributes}) < len(op.parameter_names) + len(op.attributes):
+        raise OpDeclarationError(f"op {op.name}: two parameters of one name; name the inputs by `parameter_names`")
+    if op.name in REGISTRY:
+        raise OpDeclarationError(f"op {op.name} is declared twice")
+
+
+def _check_rules(op: OpDef, nondiff: frozenset[str]) -> None:
+    """Each input has a rule or none on purpose, and rules ask for what there is."""
     known = set(op.inputs)
     for name in [*op.rules, *nondiff]:
         if name not in known:
@@ -314,35 +374,37 @@ def _check(op: OpDef, nondiff: frozenset[str]) -> None:
         for name in op.inputs:
             if name not in op.rules and name not in nondiff:
                 raise OpDeclarationError(f"op {op.name}: input {name!r} has no rule; write grad_{name}, "
-                                         f"grad_{name} = ZERO, or nondiff = ({name!r},)")
+                                         f"grad_{name} = ZERO, nondiff = ({name!r},), or integral = ({name!r},)")
     for rule in [*op.rules.values(), op.joint]:
         if rule is not None:
             asked = {name for name, _, _ in op.asked(rule)}  # raises for a misspelt name
             if taken := RUNNING & asked:
                 raise OpDeclarationError(f"op {op.name}: a rule cannot ask for {', '.join(sorted(taken))}, which names "
                                          "something else in the generated code; rename the input")
-    _check_jvp(op)
-    if not known.issuperset(op.scalars) or (op.scalars and not op.numbers):
-        raise OpDeclarationError(f"op {op.name}: scalars are inputs of an op that takes numbers; got {op.scalars}")
     for name, adder in op.adders.items():
         rule = op.rules.get(name)
         if rule is None or not {n for n, _, _ in op.asked(adder)} <= {n for n, _, _ in op.asked(rule)}:
             raise OpDeclarationError(f"op {op.name}: add_{name} needs a rule grad_{name} that asks for the same")
     read = {name for rule in [*op.rules.values(), op.joint] if rule is not None for name, _, _ in op.asked(rule)}
-    if op.fused is not None and not {name for name, _, _ in op.asked(op.fused)} <= read:
-        raise OpDeclarationError(f"op {op.name}: fused needs rules that ask for what it asks for")
-    _check_types(op)
-    if not op.inputs:
-        raise OpDeclarationError(f"op {op.name} has no input; a factory is a plain function")
-    if taken := GENERATED & {*op.inputs, *op.attributes}:
-        raise OpDeclarationError(f"op {op.name}: the generated code uses {', '.join(sorted(taken))} itself; rename it")
-    if len({*op.called.values(), *op.attributes}) < len(op.called) + len(op.attributes):
-        raise OpDeclarationError(f"op {op.name}: two parameters of one name; say what the inputs are `called`")
-    if op.name in REGISTRY:
-        raise OpDeclarationError(f"op {op.name} is declared twice")
+    for rule in (op.fused, op.fused_cuda):
+        if rule is not None and not {name for name, _, _ in op.asked(rule)} <= read:
+            raise OpDeclarationError(f"op {op.name}: fused needs rules that ask for what it asks for")
+
+
+def _check_cuda(op: OpDef) -> None:
+    if op.cuda is None:
+        return
+    if op.types == EACH:
+        raise OpDeclarationError(f"op {op.name}: with types = EACH the arrays may be of both kinds; leave cuda out")
+    try:
+        inspect.signature(op.cuda).bind(None, *op.inputs, **op.attributes)
+    except TypeError as error:
+        raise OpDeclarationError(f"op {op.name}: cuda needs the parameters of forward: {error}") from None
 
 
 def _check_types(op: OpDef) -> None:
+    if not {*op.inputs}.issuperset(op.scalars) or (op.scalars and not op.numbers):
+        raise OpDeclarationError(f"op {op.name}: scalars are inputs of an op that takes numbers; got {op.scalars}")
     if op.types not in (PROMOTE, FLOAT, SAME, ANY, EACH):
         raise OpDeclarationError(f"op {op.name}: types is one of promote, float, same, any, each; got {op.types!r}")
     if op.types == EACH and not op.lists:

@@ -44,8 +44,8 @@ class Call:
 
     def again(self, F: Any, inputs: Sequence[Any]) -> Tangents:
         """Runs the op again on other inputs; returns its outputs."""
-        found = getattr(F, self.op.name)(*([inputs] if self.op.variadic else inputs), **self.attributes)
-        return (found,) if self.op.single else tuple(found)
+        result = getattr(F, self.op.name)(*([inputs] if self.op.variadic else inputs), **self.attributes)
+        return (result,) if self.op.single else tuple(result)
 
 
 def is_differentiable(call: Call) -> bool:

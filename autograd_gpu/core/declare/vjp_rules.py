@@ -19,8 +19,8 @@ def apply_rules(F: Any, call: Call, g: Any, need: Sequence[bool]) -> tuple[Any, 
     """
     op = call.op
     if op.joint is not None:
-        found = op.joint(F, g, tuple(need), *call.answers(op.joint))
-        return tuple([x if needed else None for x, needed in zip(found, need, strict=True)])
+        grads = op.joint(F, g, tuple(need), *call.answers(op.joint))
+        return tuple([x if needed else None for x, needed in zip(grads, need, strict=True)])
     rules = [op.rules.get(name) if needed else None for name, needed in zip(op.inputs, need, strict=True)]
     return tuple([None if rule is None else rule(F, g, *call.answers(rule)) for rule in rules])
 
@@ -29,7 +29,7 @@ def pull_back(F: Any, call: Call, grads: Sequence[Any], need: Sequence[bool]) ->
     """Computes the gradients of the inputs that `need` marks from those of all outputs; None means zero for both."""
     if not is_differentiable(call) or all(g is None for g in grads):
         return (None,) * len(call.inputs)
-    found = apply_rules(F, call, grads[0] if call.op.single else tuple(grads), need)
+    pulled = apply_rules(F, call, grads[0] if call.op.single else tuple(grads), need)
     return tuple([
-        g if g is None or g.shape == x.shape else F.sum_to(g, x.shape) for g, x in zip(found, call.inputs, strict=True)
+        g if g is None or g.shape == x.shape else F.sum_to(g, x.shape) for g, x in zip(pulled, call.inputs, strict=True)
     ])

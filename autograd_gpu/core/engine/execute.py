@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...backend.cuda.thread_state import CupyThreadState
-from ...config import MODES, SAVING, TRANSFORMED, current_modes, enable_grad, no_grad
+from ...modes import MODES, SAVING, TRANSFORMED, current_modes, enable_grad, no_grad
 from ..graph.node import Node
 from ..history.anomaly import explain
 from ..tensor import Tensor
@@ -53,7 +53,7 @@ def execute(
                 task.run(thread)
         else:
             task.run(thread)
-        found = task.collect(captures, roots) if captures and not accumulate else []
+        grads = task.collect(captures, roots) if captures and not accumulate else []
         if task.final_callbacks is not None:
             task.current = None
             task.final_callbacks.run(create_graph)
@@ -67,7 +67,7 @@ def execute(
         thread.task, MODES.saving_refused = outer, refused
         if task.final_callbacks is not None:
             task.final_callbacks.close()
-    return found
+    return grads
 
 
 def _on_helper_thread(caller: ThreadState, *args: Any) -> list[Tensor | None]:

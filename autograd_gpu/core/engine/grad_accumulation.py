@@ -38,14 +38,14 @@ def _addable_grads(task: TaskState, node: Node, g: Any, need: int) -> dict[int, 
     Excludes leaves with hooks, since a hook needs the gradient, and a `.grad` that shares memory with `g`, since the
     node's other rules still read that.
     """
-    found: dict[int, Tensor] = {}
+    grads: dict[int, Tensor] = {}
     for i in node.adds:
         leaf: Any = node.edges[i]
         sole = need >> i & 1 and task.leaves.get(leaf) == 1 and leaf not in task.buffers
         grad = leaf.addable_grad() if sole and leaf.extra is None else None
         if grad is not None and not backend.may_share_memory(grad._array, g):
-            found[i] = grad
-    return found
+            grads[i] = grad
+    return grads
 
 
 def _run_into_grads(task: TaskState, node: Node, g: Any, need: int, into: dict[int, Tensor]) -> tuple[Any, ...]:

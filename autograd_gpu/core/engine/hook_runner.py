@@ -39,8 +39,8 @@ def run_with_hooks(task: TaskState, node: Node, g: Any, need: int, extra: NodeEx
         shown = node.shown or range(len(grads))
         with user_code(create_graph):
             done = call_post_hooks(node, tuple([to_tensor(task, grads[i]) for i in shown]), gs)
-        found = dict(zip(shown, done, strict=True))
-        grads = tuple([from_tensor(task, found.get(i)) for i in range(len(grads))])
+        by_input = dict(zip(shown, done, strict=True))
+        grads = tuple([from_tensor(task, by_input.get(i)) for i in range(len(grads))])
     if THREAD.state.anomaly:
         check_nan(node, grads)
     return grads

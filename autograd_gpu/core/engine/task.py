@@ -25,7 +25,8 @@ import numpy as np
 from ... import backend
 from ...backend import counters
 from ...backend.arrays.dtypes import NATIVE_FLOATS
-from ...config import INFERENCE, MODES
+from ...backend.arrays.memory_format import row_major
+from ...modes import INFERENCE, MODES
 from ..declare.op import RAW, RECORD
 from ..graph.bitmask import FEW, mask_of
 from ..graph.node import Node, has_hooks
@@ -340,10 +341,10 @@ class GraphTask(TaskState):
         A captured gradient that is one of the given gradients shares its version counter.
         """
         results, buffers, on_tensors = self.results, self.buffers, self.on_tensors
-        given: dict[int, Tensor] = {}
+        by_id: dict[int, Tensor] = {}
         for _, _, gradient in roots:
-            given[id(gradient._array)] = gradient
-        found: list[Tensor | None] = []
+            by_id[id(gradient._array)] = gradient
+        grads: list[Tensor | None] = []
         storage = INFERENCE_STORAGE if MODES.bits & INFERENCE else None
         for i, (node, nr, like) in enumerate(captures):
             if node.topological_nr:
@@ -355,18 +356,20 @@ class GraphTask(TaskState):
             if g is None:
                 g = self._zeros_for_capture(node, nr, like)
             if g is None or on_tensors:
-                found.append(g)
+                grads.append(g)
             else:
                 ordinary = type(g) is np.ndarray and g.base is None and g.dtype is like.dtype
                 array = g if ordinary else as_array(g, like.dtype)
-                if id(array) in given:
-                    found.append(alias(given[id(array)]))
+                if not ordinary and not array.flags.c_contiguous and id(array) not in by_id:
+                    array = row_major(array)  # perhaps a part of an array, or its transpose
+                if id(array) in by_id:
+                    grads.append(alias(by_id[id(array)]))
                     continue
                 tensor = _new(Tensor)  # as `wrap` does, whose call took a sixth of the time here
                 tensor._array, tensor._storage, tensor._nr = array, storage, 0
                 tensor._fn = tensor._grad = tensor._base = None
-                found.append(tensor)
-        return found
+                grads.append(tensor)
+        return grads
 
     def _zeros_for_capture(self, node: Node, nr: int, like: Any) -> Any:
         """The gradient of a captured tensor that no gradient reached: zeros behind ZERO edges, otherwise None."""

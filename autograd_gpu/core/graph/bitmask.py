@@ -10,10 +10,10 @@ FEW = 64  # up to this number of inputs, shifts are faster than text
 def mask_of(wanted: Sequence[bool]) -> int:
     """The int whose bit i is wanted[i]."""
     if len(wanted) > FEW:
-        return int("".join(["1" if each else "0" for each in reversed(wanted)]), 2)
+        return int("".join(["1" if flag else "0" for flag in reversed(wanted)]), 2)
     mask, bit = 0, 1
-    for each in wanted:
-        if each:
+    for flag in wanted:
+        if flag:
             mask |= bit
         bit <<= 1
     return mask

@@ -57,8 +57,8 @@ class RemovableHandle:
         return self.id, *(ref() for ref in self._refs)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.id, *found = state
-        self._refs = tuple([weakref.ref(Hooks() if d is None else d) for d in found])
+        self.id, *dicts = state
+        self._refs = tuple([weakref.ref(Hooks() if d is None else d) for d in dicts])
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ... import errors
-from ...config import GRAD_OFF, INFERENCE
+from ...modes import GRAD_OFF, INFERENCE
 
 _LOCK = threading.Lock()
 

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from ...config import ANOMALY, MODES
+from ...modes import ANOMALY, MODES
 from ..declare.op import RAW
 from ..graph.node import Node
 from ..graph.tensor_base import TensorBase

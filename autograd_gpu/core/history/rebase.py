@@ -47,8 +47,9 @@ class BaseHistory:
 
     def __init__(self, x: TensorBase) -> None:
         self.edge: Edge = x._fn, x._nr
-        self.dtype, self.start = x._array.dtype, strides.address(x._array)
-        self.geometry = strides.geometry_of(x._array, self.start)
+        array = x._layout()
+        self.dtype, self.start = array.dtype, strides.address(array)
+        self.geometry = strides.geometry_of(array, self.start)
 
 
 # The history and version of a base before it got other memory: views that were stale then refer to that history.
@@ -96,7 +97,7 @@ class CopySlices(ViewNode):
     input_names = ("base", "values")
 
     def __init__(self, base: TensorBase, view: Any, values: Edge) -> None:
-        array = base._array
+        array = base._layout()
         self._link(array, (base._fn, base._nr), values)
         start = strides.address(array)
         self.base_geometry, self.geometry = strides.geometry_of(array, start), strides.geometry_of(view, start)
@@ -233,14 +234,18 @@ def check_inplace(name: str, x: TensorBase) -> None:
         if x._made:  # before `_node` is read, which raises another error for a stale view
             raise inplace_error(x, "is being")
         if not _has_history(base) and (base._fn is not None or node_of(x) is not None):
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation; "
-                               f"wrap {name} in ag.no_grad(), or work on a clone() of the leaf")
+            raise leaf_error(name, "a view of a leaf Variable")
         if base._array.dtype is not x._array.dtype and not no_longer_view(x):
             raise RuntimeError(f"{name}: this view shows memory of dtype {base.dtype} as {x.dtype}, and gradients do "
                                "not flow through that; write to a clone() of it")
     if type(node_of(x)) is AccumulateGrad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation; "
-                           f"wrap {name} in ag.no_grad(), or work on a clone() of it")
+        raise leaf_error(name, "a leaf Variable")
+
+
+def leaf_error(name: str, what: str) -> RuntimeError:
+    """Makes the error for a write to `what`, a leaf that requires grad or a view of one."""
+    return RuntimeError(f"{what} that requires grad is being used in an in-place operation; wrap {name} in "
+                        "ag.no_grad(), or work on a clone() of the leaf")
 
 
 def inplace_error(view: TensorBase, what: str) -> RuntimeError:

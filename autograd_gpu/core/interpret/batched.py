@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ... import backend
-from ...config import MODES
 from ..declare.batch_rules import run_batched, run_drawing_once
 from ..declare.op import RECORD, OpDef
 from ..graph.tensor_base import TensorBase
 from ..tensor import Tensor, alias
-from .interpreters import Interpreter, Result, lower, replaced
-from .lifted import Lifted, Outline, lift
+from .interpreters import Interpreter, Result, lower
+from .level_tensor import LevelTensor, Outline, lift
 
 RANDOMNESS = ("error", "different", "same")
 REFUSED = ("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
            "randomness flags on vmap or perform the randomness operation out of vmap")
 
 
-class Batched(Lifted):
+class Batched(LevelTensor):
     """One example of many: `_value` holds all of them along its dimension 0."""
 
     __slots__ = ()
@@ -136,7 +135,7 @@ class Batching(Interpreter):
 
 def is_batched(x: Any) -> bool:
     """Whether the values of x differ between the examples of a level of vmap, so that nobody can read them."""
-    while isinstance(x, Lifted):
+    while isinstance(x, LevelTensor):
         if type(x) is Batched:
             return True
         x = x._value
@@ -156,23 +155,5 @@ def refuse_batched(name: str, x: Any, instead: str) -> None:
 
 def batched(level: Batching, value: Tensor) -> Batched:
     """Makes the tensor of `level` whose examples lie along dimension 0 of `value`."""
-    found: Batched = lift(Batched, level, value, value._array.shape[1:])
-    return found
-
-
-def drawn(shape: tuple[int, ...], draw: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """Random numbers of `shape` inside of any levels of vmap; draw(sizes) makes a tensor of more dimensions.
-
-    A level with "different" randomness has numbers for each of its examples, and one with "same" has one draw.
-    """
-    if not MODES.stack:
-        return draw(shape)
-    levels = [level for level in MODES.stack if isinstance(level, Batching)]
-    for level in levels:
-        level.check_randomness()
-    levels = [level for level in levels if level.randomness == "different"]
-    with replaced(()):
-        value = draw((*[level.n for level in levels], *shape))
-    for level in levels:  # the outermost first: its examples lie along the first dimension
-        value = batched(level, value)
-    return value
+    result: Batched = lift(Batched, level, value, value._array.shape[1:])
+    return result

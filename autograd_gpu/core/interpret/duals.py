@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...backend import may_share_memory
 from ...backend.arrays import strides
-from ...config import MODES
+from ...modes import MODES
 from ..declare.jvp_rules import push_forward
 from ..declare.op import RECORD, OpDef
 from ..declare.op_call import Call
@@ -22,7 +22,7 @@ from ..graph.tensor_base import Duals
 from ..saved.saved_tensor import SavedOutput, SavingNode
 from ..tensor import Tensor
 from .interpreters import Interpreter, Result, below, lower
-from .lifted import Lifted
+from .level_tensor import LevelTensor
 
 
 class Forward(Interpreter):
@@ -65,7 +65,7 @@ class Forward(Interpreter):
             if may_share_memory(out._layout(), x._layout()):
                 home = home_of(x)
                 self.viewed[id(home)] = home
-                if isinstance(out, Lifted) and isinstance(x, Lifted):
+                if isinstance(out, LevelTensor) and isinstance(x, LevelTensor):
                     out._source = ViewSource(op, x, tuple(args[1:]), attributes, i)
 
     def function(self, cls: Any, args: tuple[Any, ...]) -> Any:
@@ -78,19 +78,19 @@ def tangent_of(x: Tensor, level: Forward) -> Any:
     tangents = getattr(x, "_tangents", None)
     if tangents is not None and level in tangents:
         return tangents[level]
-    found = None
-    if isinstance(x, Lifted):
+    part = None
+    if isinstance(x, LevelTensor):
         if x._source is not None and (whole := tangent_of(x._source.x, level)) is not None:
             with below(level):
-                found = x._source.again(whole)
-            attach(x, level, found)
+                part = x._source.again(whole)
+            attach(x, level, part)
     elif x._base is not None and (whole := tangent_of(x._base, level)) is not None:
         start = strides.address(x._base._array)
         place, origin = strides.geometry_of(x._array, start), strides.geometry_of(x._base._array, start)[1:]
         with below(level):
-            found = RECORD.strided_view(whole, place, origin)  # shares memory: a write to the view's tangent reaches it
-        attach(x, level, found)
-    return found
+            part = RECORD.strided_view(whole, place, origin)  # shares memory: a write to the view's tangent reaches it
+        attach(x, level, part)
+    return part
 
 
 class ViewSource(NamedTuple):
@@ -104,14 +104,14 @@ class ViewSource(NamedTuple):
 
     def again(self, x: Tensor) -> Tensor:
         """The same view of another tensor."""
-        found = getattr(RECORD, self.op.name)(x, *self.rest, **self.attributes)
-        view: Tensor = found if self.op.single else found[self.place]
+        result = getattr(RECORD, self.op.name)(x, *self.rest, **self.attributes)
+        view: Tensor = result if self.op.single else result[self.place]
         return view
 
 
 def home_of(x: Tensor) -> Tensor:
     """The tensor that x is a view of, or x itself."""
-    while isinstance(x, Lifted) and x._source is not None:
+    while isinstance(x, LevelTensor) and x._source is not None:
         x = x._source.x
     return x if x._base is None else x._base
 

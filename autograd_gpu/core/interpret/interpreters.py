@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ...config import MODES, TRANSFORMED
+from ...modes import MODES, TRANSFORMED
 from ..declare.op import RECORD, OpDef
-from .cores import run_keeping_saved, shown
+from .implementation import run_keeping_saved, shown
 
 Result = tuple[Any, dict[str, Any]]  # the results of an op, and its saved extras by name
 
@@ -60,10 +60,10 @@ def lower(
 ) -> Result:
     """Runs the op as what lies below sees it: the next interpreter, or the core, with wrap(forward) for forward."""
     if MODES.stack:
-        found: Result = innermost("run", op, args, attributes, *(() if wrap is None else (wrap,)))
-        return found
+        result: Result = innermost("run", op, args, attributes, *(() if wrap is None else (wrap,)))
+        return result
     if wrap is not None:
-        return run_keeping_saved(op, args, attributes, wrap(op.forward))  # `general` shows the result to hooks
+        return run_keeping_saved(op, args, attributes, wrap(op.compute))  # `general` shows the result to hooks
     if op.saved:
         outs, extras = run_keeping_saved(op, args, attributes)
         return shown(outs, ()), extras

@@ -4,6 +4,9 @@
 directions, each only as far as it is needed.
 
 A tensor that depends on the inputs carries its number in the slot `_tangents`, where under forward mode its tangent is.
+
+A write to a tensor is kept as a call of the op out of place: the calls before it keep a copy of the old value, and the
+tensor gets the number of the result. Its views, and what it is a view of, get the numbers of calls that move elements.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...config import GRAD_OFF, MODES
+from ...backend.arrays import strides
+from ...modes import GRAD_OFF, MODES
 from ..declare.jvp_rules import push_forward
 from ..declare.op import RECORD, OpDef
 from ..declare.op_call import Call, differentiable_outputs, is_differentiable
@@ -20,7 +24,7 @@ from ..graph.storage import INFERENCE_STORAGE, version_of
 from ..graph.tensor_base import Duals
 from ..tensor import Tensor
 from .duals import share_with_saved_outputs
-from .interpreters import Interpreter, Result, lower
+from .interpreters import Interpreter, Result, lower, replaced
 
 Place = int  # the number of a tensor
 
@@ -53,8 +57,13 @@ class Taping(Interpreter):
         self.api, self.instead = api, instead
         self.reverse, self.outer = reverse, MODES.bits & GRAD_OFF
         self.calls: list[TapedCall] = []
+        self.leaves: set[Place] = set()  # the numbers of the arguments
         self.hidden: set[Place] = set()  # what depends on the inputs, but was computed in a no_grad block
         self.numbered: list[weakref.ref[Tensor]] = []
+        self.views: list[tuple[Tensor, weakref.ref[Tensor]]] = []  # what view ops got, and their results
+        self.before: dict[int, Tensor] = {}  # during a write, by id: what tensors of that memory were
+        self.changing: list[Tensor] = []  # those tensors, whose ids must not be given to others
+        self.kept = 0  # the number of calls that keep them
 
     def close(self) -> None:
         """Ends the level; the tensors lose their numbers, so that they do not keep what `calls` holds alive."""
@@ -63,24 +72,27 @@ class Taping(Interpreter):
             x = ref()
             if x is not None:
                 x._tangents.pop(self, None)
+        self.views = []
 
-    def add(self, x: Tensor) -> Place:
-        """Gives x a number."""
+    def add(self, x: Tensor, number: Place | None = None) -> Place:
+        """Gives x a number, by default a new one."""
         if not hasattr(x, "_tangents"):
             x._tangents = {}
             Duals.made = True
-        place = x._tangents[self] = len(self.numbered)
+        place = x._tangents[self] = len(self.numbered) if number is None else number
         self.numbered.append(weakref.ref(x))
         return place
 
     def place_of(self, x: Any) -> Place | None:
         """The number of x, or None if x does not depend on the inputs."""
-        found: Place | None = getattr(x, "_tangents", {}).get(self)
-        return found
+        place: Place | None = getattr(x, "_tangents", {}).get(self)
+        return place
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
         seen = self._sees()
         outs, extras = lower(op, args, attributes)
+        if op.view:
+            self.views.extend([(args[0], weakref.ref(out)) for out in ((outs,) if op.single else outs)])
         places = [self.place_of(x) for x in args]
         if not op.has_rules or all(place is None for place in places):
             return outs, extras
@@ -100,8 +112,10 @@ class Taping(Interpreter):
         if not self.hidden.isdisjoint(places):
             raise Untapeable(f"{self.api}: {call.op.name} uses a value that was computed in a no_grad block, which is "
                              f"constant for reverse mode only; detach() it, or use {self.instead}")
-        versions = [(x, version_of(x)) for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
-        self.calls.append(TapedCall(call, places, numbers, versions))
+        self.calls.append(TapedCall(call, places, numbers, self._versions(call)))
+
+    def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
+        return [(x, version_of(x)) for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
 
     def _may_be_written(self, x: Any) -> bool:
         """Whether x has a version. A tensor from inference mode has none; `reverse` runs where it cannot be written."""
@@ -121,10 +135,92 @@ class Taping(Interpreter):
                              f"use {self.instead}")
         return cls._call(args)
 
-    def refuse_write(self, name: str) -> None:
-        """Raises for an in-place operation on a tensor that depends on the inputs."""
-        raise Untapeable(f"{name}: {self.api} does not support in-place operations on tensors that depend on its "
-                         f"inputs; use an out-of-place operation, or {self.instead}")
+    def sharing(self, x: Tensor) -> list[Tensor]:
+        """x, its views, and what it is a view of: the one that is no view of the others comes first."""
+        pairs = [(source, view) for source, ref in self.views
+                 if (view := ref()) is not None and view._storage is source._storage]
+        sources = {id(view): source for source, view in pairs}
+
+        def root_of(t: Tensor) -> Tensor:
+            while id(t) in sources:
+                t = sources[id(t)]
+            return t
+
+        root = root_of(x)
+        return [root, *[view for _, view in pairs if root_of(view) is root]]
+
+    def at_risk(self, x: Tensor) -> list[Tensor]:
+        """The tensors besides x that a write to x changes and that calls may read, or that get another number."""
+        found = {id(t): t for t in self.sharing(x)}
+        if (storage := x._storage) is not None:
+            tensors = [t for taped in self.calls for t in (*taped.call.inputs, *taped.call.outs)]
+            found.update({id(t): t for t in tensors if isinstance(t, Tensor) and t._storage is storage})
+        found.pop(id(x), None)
+        return list(found.values())
+
+    def keep(self, before: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Makes the calls so far keep, for each (x, old) in `before`, `old` in place of x, which will be changed."""
+        if self.reverse and any(self.place_of(x) in self.leaves for x, _ in before):
+            raise Untapeable(f"{self.api}: the function writes to an argument; clone() it first, or use {self.instead}")
+        self.before, self.changing = {id(x): old for x, old in before}, [x for x, _ in before]
+        for x, old in before:
+            if (place := self.place_of(x)) is not None:
+                self.add(old, place)
+        self._put_before(0)
+
+    def _put_before(self, start: int) -> None:
+        """Replaces tensors by those in `before`, in the calls from `start` on."""
+        for n in range(start, len(self.calls)):
+            taped = self.calls[n]
+            call = taped.call
+            if any(id(x) in self.before for x in (*call.inputs, *call.outs)):
+                inputs, outs = ([self.before.get(id(x), x) for x in values] for values in (call.inputs, call.outs))
+                call = Call(call.op, (inputs,) if call.op.variadic else inputs, call.attributes, outs, call.extras)
+                self.calls[n] = taped._replace(call=call, versions=self._versions_after(taped))
+        self.kept = len(self.calls)
+
+    def _versions_after(self, taped: TapedCall) -> list[tuple[Tensor, int]]:
+        """The versions of a call for which `before` has other tensors, which nobody writes to."""
+        known = [(self.before.get(id(x)), x, version) for x, version in taped.versions]
+        return [(x, version) if old is None else (old, version_of(old)) for old, x, version in known]
+
+    def written(self, x: Tensor, result: Tensor) -> None:
+        """Numbers x and what shares its memory, after `result` was written into x."""
+        if result._storage is x._storage:  # it is a view
+            self.before[id(result)] = result
+        self._put_before(self.kept)  # the op may have read views of x
+        before, self.before, self.changing = self.before, {}, []
+        root, *views = self.sharing(x)
+        start = strides.address(root._layout())
+
+        def place(t: Tensor) -> strides.StridedGeometry:
+            if t.dtype != x.dtype:
+                raise Untapeable(f"{self.api}: a tensor is written to that a view shows as {t.dtype}; clone() it "
+                                 f"first, or use {self.instead}")
+            return strides.geometry_of(t._layout(), start)
+
+        with replaced(MODES.stack[: MODES.stack.index(self) + 1]):
+            whole = result
+            if x is not root:
+                rest = RECORD.erase(before[id(root)], place(root), place(x))
+                whole = RECORD.add(rest, RECORD.restride(result, place(x), place(root)))
+            self.renumber(root, whole)
+            for view in views:
+                self.renumber(view, result if view is x else RECORD.restride(whole, place(root), place(view)))
+
+    def renumber(self, x: Tensor, value: Tensor) -> None:
+        """Gives x, which has the value of `value`, its number, or none."""
+        number = self.place_of(value)
+        if number is not None:
+            self.add(x, number)
+        elif hasattr(x, "_tangents"):
+            x._tangents.pop(self, None)
+
+    def check_detached(self, x: Tensor) -> None:
+        """Raises for a detach_() that concerns reverse mode only."""
+        if self.reverse and self.place_of(x) is not None:
+            raise Untapeable(f"{self.api}: detach_() makes a constant of reverse mode only; use detach(), or "
+                             f"{self.instead}")
 
     def check_versions(self, taped: TapedCall) -> None:
         """Raises if a tensor that a call used has been written to since."""

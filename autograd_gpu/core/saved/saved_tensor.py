@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ... import errors
-from ...config import ANOMALY, GRAD_OFF, MODES
+from ...modes import ANOMALY, GRAD_OFF, MODES
 from ..declare.op import RECORD
 from ..graph.node import Node
 from ..graph.storage import FollowingStorage, Storage, version_of
 from ..graph.tensor_base import Duals
 from ..history.rebase import refresh_if_stale
-from ..tensor import StorageTensor, Tensor, alias, wrap, wrap_codes
+from ..tensor import Float8Tensor, Tensor, alias, wrap, wrap_codes
 from ..thread_state import ModesBefore, user_code
 
 _new = object.__new__
@@ -63,8 +63,8 @@ class SavedTensor:
             if isinstance(tensor._storage, FollowingStorage) and tensor._storage.ahead and tensor.is_leaf:
                 raise errors.detached_since()
             kind = f"autograd_gpu.{tensor.dtype}"
-            found, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
-            raise errors.modified_in_place(kind, tensor.shape, self._where(), found, self.version, anomaly)
+            version, anomaly = version_of(tensor), bool(MODES.bits & ANOMALY)
+            raise errors.modified_in_place(kind, tensor.shape, self._where(), version, self.version, anomaly)
         return tensor
 
     def of_leaf(self) -> bool:
@@ -79,14 +79,14 @@ class SavedTensor:
         """Keeps pack(tensor, *info) instead of the tensor."""
         tensor = self.tensor
         assert tensor is not None
-        given = alias(tensor)
-        before, bits = version_of(given), MODES.bits
+        aliased = alias(tensor)
+        before, bits = version_of(aliased), MODES.bits
         MODES.bits = bits | GRAD_OFF
         try:
-            packed = pack(given, *info)
+            packed = pack(aliased, *info)
         finally:
             MODES.bits = bits
-        if version_of(given) != before:
+        if version_of(aliased) != before:
             raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
                                "pack hook cannot be modified by in-place operations as this can lead to unexpected "
                                "side-effects. Clone the input in the hook before writing to it.")
@@ -108,22 +108,22 @@ class SavedTensor:
         before = ModesBefore()
         try:
             with user_code(False):
-                found = unpack(packed)
+                tensor = unpack(packed)
         except BaseException:
             before.put_back()
             raise
-        if not isinstance(found, Tensor):
+        if not isinstance(tensor, Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                            f"{type(found).__name__}")
-        if [found.shape, found.dtype, found.device] != expected:
+                            f"{type(tensor).__name__}")
+        if [tensor.shape, tensor.dtype, tensor.device] != expected:
             shape, dtype, device = expected
-            raise RuntimeError(f"Output of saved tensor unpack_hook is {list(found.shape)} {found.dtype} on "
-                               f"{found.device}, but {list(shape)} {dtype} on {device} was packed; return a tensor of "
+            raise RuntimeError(f"Output of saved tensor unpack_hook is {list(tensor.shape)} {tensor.dtype} on "
+                               f"{tensor.device}, but {list(shape)} {dtype} on {device} was packed; return a tensor of "
                                "that content")
-        given = None if original is None else original()
-        if given is not None and given._fn is None and given._array is found._array:
-            return given
-        result = alias(found)
+        source = None if original is None else original()
+        if source is not None and source._fn is None and source._array is tensor._array:
+            return source
+        result = alias(tensor)
         result._fn, result._nr = fn, nr
         if hasattr(self, "tangents"):
             result._tangents = self.tangents
@@ -171,7 +171,7 @@ def copied(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
     """Makes a constant copy; `copies` shares it among all that saved the same array."""
     key, array = id(tensor._array), tensor._array
     if key not in copies:
-        codes = type(tensor) is StorageTensor
+        codes = type(tensor) is Float8Tensor
         copies[key] = wrap_codes(array.copy(), tensor.dtype) if codes else constant(array.copy())
     return copies[key]
 
@@ -194,8 +194,8 @@ class SavedView(SavedTensor):
     view: weakref.ref[Tensor]
 
     def unpack(self, node: Node | None) -> Tensor:
-        found, view = super().unpack(node), self.view()
-        return view if view is not None and view._fn is found._fn and view._array is found._array else found
+        tensor, view = super().unpack(node), self.view()
+        return view if view is not None and view._fn is tensor._fn and view._array is tensor._array else tensor
 
     def _original(self) -> weakref.ref[Tensor] | None:
         return None if super()._original() is None else self.view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...config import MODES, SAVING
+from ...modes import MODES, SAVING
 from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node, next_sequence_nr
 from ..graph.storage import Storage, storage_of

@@ -1,9 +1,9 @@
-"""Which calls of a tape are curved, and how far tangents, second tangents and adjoints are needed.
+"""Which calls of a tape have a second derivative, and how far tangents, second tangents and adjoints are needed.
 
 1. Only calls on the way from the inputs to the outputs count.
-2. A call is curved unless its second derivative is zero by the rules (curvature.py).
-3. A value needs tangents if a consumer is curved, or has results that need them.
-4. A value has second tangents, and needs adjoints, if a curved call lies between it and the inputs.
+2. A call counts as having a second derivative unless that is zero by the rules (second_derivative.py).
+3. A value needs tangents if a consumer has a second derivative, or results that need them.
+4. A value has second tangents, and needs adjoints, if a call with a second derivative lies between it and the inputs.
 
 So a network of ReLU layers runs its forward only.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place, TapedCall, Taping, Untapeable
-from .curvature import is_curved
+from .second_derivative import has_second_derivative
 
 Pair = tuple[int, int]
 
@@ -48,7 +48,7 @@ class Step(NamedTuple):
     inputs: list[Place | None]
     outputs: list[Place | None]
     live: list[int]
-    curved: bool
+    has_second_derivative: bool
 
 
 class Plan:
@@ -66,18 +66,18 @@ class Plan:
             self.steps.append(step)
             places = [step.inputs[i] for i in step.live]
             used.update(places)  # type: ignore[arg-type]  # live inputs have places
-            if step.curved or not self.firsts.isdisjoint(step.outputs):
+            if step.has_second_derivative or not self.firsts.isdisjoint(step.outputs):
                 self.firsts.update(places)  # type: ignore[arg-type]
         self.steps.reverse()
         self.seconds: set[Place] = set()
         self.last: dict[Place | None, int] = {}  # the last step that reads a place
         for n, step in enumerate(self.steps):
             self.last.update(dict.fromkeys(step.inputs, n))
-            if step.curved or not self.seconds.isdisjoint(step.inputs):
+            if step.has_second_derivative or not self.seconds.isdisjoint(step.inputs):
                 self.seconds.update([place for place in step.outputs if place is not None])
 
     @property
-    def is_curved(self) -> bool:
+    def has_second_derivative(self) -> bool:
         return bool(self.seconds)
 
     @property
@@ -91,4 +91,4 @@ def _step(taped: TapedCall, tape: Taping) -> Step:
     if call.op.jvp is None:
         raise Untapeable(f"{tape.api}: {call.op.name} has no jvp")
     live = [i for i, place in enumerate(taped.inputs) if place is not None]
-    return Step(call, taped.inputs, taped.outputs, live, is_curved(call, live))
+    return Step(call, taped.inputs, taped.outputs, live, has_second_derivative(call, live))

@@ -1,9 +1,9 @@
 """Pulls adjoints of all outputs back through the steps of a plan, and contracts them with the second derivatives.
 
-    H[o, i, j] = sum over the curved calls of <a_o, D[t_i, t_j]>
+    H[o, i, j] = sum over the calls with a second derivative of <a_o, D[t_i, t_j]>
 
-1. Tangents t_i are pushed forward to the curved calls.
-2. One sweep back has the adjoints a_o of all output elements in one batch; it ends at the first curved call.
+1. Tangents t_i are pushed forward to those calls.
+2. One sweep back has the adjoints a_o of all output elements in one batch; it ends at the first such call.
 3. For a function of each element D[t_i, t_j] = f'' t_i t_j. That is never formed: one small product sums
    (a f'' t_i) t_j over the elements.
 """
@@ -21,9 +21,9 @@ from ...core.interpret.batched import Batching, batched
 from ...core.interpret.interpreters import below, entered
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor
-from .curvature import is_elementwise, push_batched, slopes
 from .plan import Form, Plan, Step
 from .push import own_seconds, picked, shaped, summed
+from .second_derivative import is_elementwise, push_batched, slopes
 
 Tangents = dict[Place | None, Any]
 # From the adjoints of a call's results, (o, *shape) or None, to <a_o, sum over each group of D[t_i, t_j]>, (o, groups).
@@ -55,16 +55,16 @@ def pull(
 
 
 def _push_tangents(step: Step, tangents: Tangents, plan: Plan, form: Form) -> Contraction | None:
-    """Adds the tangents of a step's results, where they are needed; returns the contraction of a curved step."""
-    given: list[Any] = [tangents.get(place) for place in step.inputs]
-    if all(t is None for t in given):
+    """Adds the tangents of a step's results, where they are needed; returns its contraction, None without any."""
+    incoming: list[Any] = [tangents.get(place) for place in step.inputs]
+    if all(t is None for t in incoming):
         return None
     needed = not plan.firsts.isdisjoint(step.outputs)
-    if step.curved and is_elementwise(step.call, step.live):
-        pushed, contract = _elementwise(step, given[step.live[0]], needed, form)
-    elif step.curved or needed:
-        pushed = push_batched(step.call, given, form.d)
-        contract = _of_any(step, given, pushed, form) if step.curved else None
+    if step.has_second_derivative and is_elementwise(step.call, step.live):
+        pushed, contract = _elementwise(step, incoming[step.live[0]], needed, form)
+    elif step.has_second_derivative or needed:
+        pushed = push_batched(step.call, incoming, form.d)
+        contract = _of_any(step, incoming, pushed, form) if step.has_second_derivative else None
     else:
         return None
     tangents.update(zip(step.outputs, pushed, strict=True))

@@ -20,8 +20,8 @@ from ...core.declare.op import RECORD
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor, wrap
-from .curvature import activation_of, is_elementwise, push_batched, second_derivative, slopes
 from .plan import Form, Pair, Plan, Step
+from .second_derivative import activation_of, is_elementwise, push_batched, second_derivative, slopes
 
 
 class Stream(NamedTuple):
@@ -47,18 +47,21 @@ def part(x: Tensor, start: int, stop: int) -> Tensor | None:
     """x[start:stop]; None if that has no rows, and x itself if it has all."""
     if start == stop:
         return None
-    found: Tensor = x if stop - start == x.shape[0] else RECORD.basic_index(x, slice(start, stop))
-    return found
+    rows: Tensor = x if stop - start == x.shape[0] else RECORD.basic_index(x, slice(start, stop))
+    return rows
 
 
 def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Place | None]) -> Streams:
     """The streams of the places `outs` that have one. `seeds` are the tangents of the inputs, (d, *shape)."""
     streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
     for n, step in enumerate(plan.steps):
-        given = [streams.get(place) for place in step.inputs]
+        incoming = [streams.get(place) for place in step.inputs]
         firsts = not plan.firsts.isdisjoint(step.outputs)
-        if any(stream is not None for stream in given) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
-            pushed = _through_curve(step, given, form, firsts) if step.curved else _through(step.call, given, firsts)
+        if any(stream is not None for stream in incoming) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
+            if step.has_second_derivative:
+                pushed = _to_second_order(step, incoming, form, firsts)
+            else:
+                pushed = _to_first_order(step.call, incoming, firsts)
             streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
         for place in step.inputs:
             if plan.last[place] == n and place not in outs:
@@ -66,8 +69,8 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
     return {place: streams[place] for place in outs if place in streams}
 
 
-def _through(call: Call, given: Sequence[Stream | None], firsts: bool) -> list[Stream | None]:
-    """The streams of the results of a call that is not curved: all tangents in one batch."""
+def _to_first_order(call: Call, given: Sequence[Stream | None], firsts: bool) -> list[Stream | None]:
+    """The streams of the results of a call without a second derivative: all tangents in one batch."""
     d = max([s.firsts for s in given if s is not None]) if firsts else 0
     p = max([s.seconds for s in given if s is not None])
     tangents = [fitted(s, d, p) for s in given]
@@ -94,16 +97,16 @@ def _zeros(like: Tensor, n: int) -> Tensor:
     return wrap(backend.make(like.device, "zeros", (n, *like.shape[1:]), like.dtype))
 
 
-def _through_curve(step: Step, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
-    """The streams of the results of a curved call."""
+def _to_second_order(step: Step, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+    """The streams of the results of a call with a second derivative."""
     call, d, p = step.call, form.d, len(form.groups)
     stream = given[step.live[0]]
     if stream is not None and stream.firsts and is_elementwise(call, step.live):
-        return [Stream(_through_elementwise(call, step.live, stream, form), d, p)]
-    return _through_any(call, given, form, firsts)
+        return [Stream(_elementwise_jet(call, step.live, stream, form), d, p)]
+    return _jet_by_rules(call, given, form, firsts)
 
 
-def _through_elementwise(call: Call, live: Sequence[int], stream: Stream, form: Form) -> Tensor:
+def _elementwise_jet(call: Call, live: Sequence[int], stream: Stream, form: Form) -> Tensor:
     """The stream of the result of a function of each element, in one pass."""
     shape = call.outs[0].shape
     flat = shape if len(shape) == 1 else (call.outs[0].numel(),)
@@ -117,8 +120,8 @@ def _through_elementwise(call: Call, live: Sequence[int], stream: Stream, form: 
         saved, bias = activation.saved, activation.bias
         if bias is not None and flat is not shape:
             saved, bias = saved + bias, None
-        pushed = RECORD.pushed_curve(shaped(saved, flat), rows, bias, activation=activation.name,
-                                     parameters=activation.parameters, d=form.d, groups=form.groups)
+        pushed = RECORD.activation_jet(shaped(saved, flat), rows, bias, activation=activation.name,
+                                       parameters=activation.parameters, d=form.d, groups=form.groups)
     return shaped(pushed, (form.d + len(form.groups), *shape))
 
 
@@ -127,23 +130,23 @@ def shaped(x: Any, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else RECORD.reshape(x, shape)
 
 
-def _through_any(call: Call, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
-    """The streams of the results of any curved call: its jvp, and its second derivative for all pairs in one batch."""
+def _jet_by_rules(call: Call, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+    """The same for a call of any op: its jvp, and its second derivative for all pairs, each in one batch."""
     d, p = form.d, len(form.groups)
     before = p if any(s is not None and s.seconds for s in given) else 0
     carried = push_batched(call, [fitted(s, d, before) for s in given], d + before)
     own = own_seconds(call, [None if s is None else s.tangents for s in given],
                       [None if t is None else part(t, 0, d) for t in carried], form)
-    found: list[Stream | None] = []
+    streams: list[Stream | None] = []
     for t, s in zip(carried, own, strict=True):
         if t is None:
-            found.append(None)
+            streams.append(None)
         elif s is None:
-            found.append(Stream(t, d, before))
+            streams.append(Stream(t, d, before))
         else:
             both = part(t, d, d + p) + s if before else s
-            found.append(Stream(RECORD.cat([part(t, 0, d), both], 0), d, p) if firsts else Stream(both, 0, p))
-    return found
+            streams.append(Stream(RECORD.cat([part(t, 0, d), both], 0), d, p) if firsts else Stream(both, 0, p))
+    return streams
 
 
 def own_seconds(call: Call, given: Sequence[Any], carried: Sequence[Any], form: Form) -> list[Any]:
@@ -153,8 +156,8 @@ def own_seconds(call: Call, given: Sequence[Any], carried: Sequence[Any], form: 
     """
     pairs = form.pairs
     along, also = [_rows(given, pairs, k) for k in (0, 1)]
-    found = second_derivative(call, along, also, _rows(carried, pairs, 1), len(pairs))
-    return [None if s is None else summed(s, form, 0) for s in found]
+    terms = second_derivative(call, along, also, _rows(carried, pairs, 1), len(pairs))
+    return [None if s is None else summed(s, form, 0) for s in terms]
 
 
 def _rows(tangents: Sequence[Any], pairs: Sequence[Pair], k: int) -> list[Any]:
@@ -166,8 +169,8 @@ def _rows(tangents: Sequence[Any], pairs: Sequence[Pair], k: int) -> list[Any]:
 def picked(x: Tensor, rows: Sequence[int], dim: int) -> Tensor:
     """The elements of x with these numbers along a dimension, counted from the right."""
     indices = wrap(backend.to_device(np.asarray(rows), x.device))
-    found: Tensor = RECORD.advanced_index(x, indices, dims=(dim,))
-    return found
+    values: Tensor = RECORD.advanced_index(x, indices, dims=(dim,))
+    return values
 
 
 def summed(x: Tensor, form: Form, dim: int) -> Tensor:
@@ -176,5 +179,5 @@ def summed(x: Tensor, form: Form, dim: int) -> Tensor:
     if x.shape[dim] == p:
         return x
     split = (p, -1, *x.shape[1:]) if dim == 0 else (*x.shape[:-1], p, -1)
-    found: Tensor = RECORD.sum(RECORD.reshape(x, split), 1 if dim == 0 else -1)
-    return found
+    sums: Tensor = RECORD.sum(RECORD.reshape(x, split), 1 if dim == 0 else -1)
+    return sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,12 +10,13 @@ import numpy as np
 
 from ... import backend
 from ...autograd.vectorized import basis
-from ...config import INFERENCE, MODES, enable_grad, inference_mode, no_grad
+from ...backend.arrays import dtypes
 from ...core.declare.op import RECORD
 from ...core.interpret.interpreters import below, entered
 from ...core.interpret.recorded import savable
 from ...core.interpret.tape import Place, Taping, Untapeable
 from ...core.tensor import Tensor, wrap
+from ...modes import INFERENCE, MODES, enable_grad, inference_mode, no_grad
 from ..jacobians import Argnums
 from ..pytrees import Spec, flatten, outputs, unflatten, with_aux
 from ..reverse import picked_arguments, with_arguments
@@ -75,10 +77,11 @@ def taped(
         with below(tape):
             aliases = [RECORD.basic_index(savable(x), ...) for x in points]
         places = [tape.add(x) for x in aliases]
-        given = with_arguments(args, request.argnums, unflatten(spec, aliases))
+        tape.leaves = set(places)
+        inputs = with_arguments(args, request.argnums, unflatten(spec, aliases))
         with enable_grad():
-            found, aux = with_aux(request.func(*given, **kwargs), request.api, request.has_aux)
-        outs, out_spec = outputs(found, request.api)
+            output, aux = with_aux(request.func(*inputs, **kwargs), request.api, request.has_aux)
+        outs, out_spec = outputs(output, request.api)
         return Run(tape, places, outs, [tape.place_of(out) for out in outs], out_spec, aux)
 
 
@@ -92,20 +95,20 @@ def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, An
     d = sum([x.numel() for x in points])
     form = form_of(request.form, d)
     plan = Plan(run.tape, run.out_places, request.jacobian)
-    if plan.is_curved and d > 2 * plan.widest:
+    if plan.has_second_derivative and d > 2 * plan.widest:
         raise Untapeable(f"{request.api}: {d} inputs are more than twice the widest value ({plan.widest}), and forward "
                          "over reverse mode is cheaper")
     firsts: list[Any] = [None] * len(run.outs)
     seconds = firsts
-    if plan.is_curved or request.jacobian:
+    if plan.has_second_derivative or request.jacobian:
         seeds = dict(zip(run.places, basis(points), strict=True))
-        if plan.is_curved and _pulls(request, form, run.outs):
+        if plan.has_second_derivative and _pulls(request, form, run.outs):
             firsts, seconds = _pulled(plan, seeds, form, run)
         else:
             streams = push(plan, seeds, form, run.out_places)
-            found = [streams.get(place) for place in run.out_places]
-            firsts = [None if stream is None else stream.tangents for stream in found]
-            seconds = [None if stream is None else stream.second_tangents for stream in found]
+            reached = [streams.get(place) for place in run.out_places]
+            firsts = [None if stream is None else stream.tangents for stream in reached]
+            seconds = [None if stream is None else stream.second_tangents for stream in reached]
     parts = Parts(points, spec, form)
     jacobian = None
     if request.jacobian:
@@ -147,16 +150,18 @@ class Parts:
         return unflatten(self.spec, [part.reshape((*out.shape, *x.shape)) for x, part in self._cut(rows, -1)])
 
     def seconds(self, s: Any, out: Tensor) -> Any:
-        """(groups, *out.shape), or None for zero, as a pytree of the form's shape."""
+        """(groups, *out.shape), or None for zero, as a pytree of the form's shape, with the dtypes of the arguments."""
         d = self.form.d
         if self.form.name == "laplacian":
-            return _filled(s, out, 1)[0]
+            return _cast(_filled(s, out, 1)[0], functools.reduce(dtypes.promote_types, [x.dtype for x in self.points]))
         if self.form.name == "diagonal":
-            return self.firsts(s, out)
+            found = flatten(self.firsts(s, out))[0]
+            return unflatten(self.spec, [_cast(t, x.dtype) for t, x in zip(found, self.points, strict=True)])
         whole = _filled(s, out, d * d) if s is None else picked(s, _mirrored(d), -s.ndim)
         square = RECORD.permute(whole, (*range(1, out.ndim + 1), 0)).reshape((*out.shape, d, d))
         return unflatten(self.spec, [
-            unflatten(self.spec, [part.reshape((*out.shape, *x.shape, *y.shape)) for y, part in self._cut(rows, -1)])
+            unflatten(self.spec, [_cast(part.reshape((*out.shape, *x.shape, *y.shape)), x.dtype)
+                                  for y, part in self._cut(rows, -1)])
             for x, rows in self._cut(square, -2)
         ])
 
@@ -164,6 +169,10 @@ class Parts:
         """The arguments, each with the part of x along `dim` that belongs to it."""
         parts = [x] if len(self.sizes) == 1 else x.split(self.sizes, dim)
         return list(zip(self.points, parts, strict=True))
+
+
+def _cast(t: Tensor, dtype: np.dtype) -> Tensor:
+    return t if t.dtype == dtype else t.to(dtype)
 
 
 def _filled(t: Any, out: Tensor, n: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...absent import getattr_of
+from ...missing_names import getattr_of
 from . import parametrizations, parametrize, rnn, stateless
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters

@@ -11,10 +11,10 @@ import numpy as np
 from ...backend import device_of, namespace, to_device
 from ...backend.arrays.dtypes import wide
 from ...backend.cuda import foreach as cuda_foreach
-from ...config import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
 from ...errors import ArgumentError, warn_user
+from ...modes import no_grad
 from ...ops.creation.factories import zeros
 
 Tensors = Tensor | Iterable[Tensor]

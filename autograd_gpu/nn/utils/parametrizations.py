@@ -1,16 +1,17 @@
-"""Weight norm and spectral norm as parametrizations."""
+"""Weight norm, spectral norm and orthogonality as parametrizations."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from ...config import no_grad
 from ...core.tensor import Tensor
+from ...modes import no_grad
 from ...ops import normalize
 from ...random import randn
 from ..module import Module
 from . import parametrize
+from .orthogonal import orthogonal as orthogonal
 
 
 def _norm_except(v: Tensor, dim: int) -> Tensor:

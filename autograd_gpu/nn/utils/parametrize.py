@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...config import no_grad
 from ...core.tensor import Parameter, Tensor
+from ...modes import no_grad
 from ..container import ModuleDict, ModuleList
 from ..module import Module
 
@@ -56,7 +56,10 @@ class ParametrizationList(ModuleList):
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
         with no_grad():
-            new = self._ag_inverse(original, strict=False)
+            try:
+                new = self._ag_inverse(original, strict=False)
+            except NotImplementedError:  # one without an inverse for its options: the tensor stays as it is
+                new = original
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:

@@ -141,14 +141,14 @@ def pack_padded_sequence(
     >>> ag.nn.utils.rnn.pack_padded_sequence(padded, [3, 1], batch_first=True).data
     tensor([1, 4, 2, 3])
     """
-    found = _lengths(lengths)
+    counts = _lengths(lengths)
     order = None
     if not enforce_sorted:
-        order = np.argsort(-np.asarray(found, np.int64), kind="stable")
-        found = [found[i] for i in order]
+        order = np.argsort(-np.asarray(counts, np.int64), kind="stable")
+        counts = [counts[i] for i in order]
     batch, steps = (input.shape[0], input.shape[1]) if batch_first else (input.shape[1], input.shape[0])
-    _check_lengths(found, steps, batch)
-    sizes = _sizes(found)
+    _check_lengths(counts, steps, batch)
+    sizes = _sizes(counts)
     indices = None if order is None else tensor(order, device=input.device)
     place = np.arange(batch) if order is None else order
     rows = [place[:size] * steps + t if batch_first else t * batch + place[:size] for t, size in enumerate(sizes)]
@@ -228,17 +228,17 @@ def pad_sequence(
     if not isinstance(sequences, Iterable):
         raise RuntimeError("pad_sequence: Expected iterable for input sequences, but got arg of type: "
                            f"{type(sequences)}")
-    found = list(sequences)
+    tensors = list(sequences)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    if not found:
+    if not tensors:
         raise RuntimeError("received an empty list of sequences")
-    for x in found:
-        if not x.ndim or x.shape[1:] != found[0].shape[1:]:
+    for x in tensors:
+        if not x.ndim or x.shape[1:] != tensors[0].shape[1:]:
             raise RuntimeError("pad_sequence: expected sequences (L, *) that differ in L only, but got shapes "
-                               f"{list(found[0].shape)} and {list(x.shape)}")
-    longest = max(x.shape[0] for x in found)
-    return stack([_padded(x, longest, padding_value, padding_side) for x in found], 0 if batch_first else 1)
+                               f"{list(tensors[0].shape)} and {list(x.shape)}")
+    longest = max(x.shape[0] for x in tensors)
+    return stack([_padded(x, longest, padding_value, padding_side) for x in tensors], 0 if batch_first else 1)
 
 
 def _padded(x: Tensor, length: int, value: float, side: str) -> Tensor:
@@ -259,8 +259,8 @@ def unpad_sequence(
     [tensor([1, 2, 3]), tensor([4])]
     """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    found = lengths.tolist() if isinstance(lengths, Tensor) else lengths
-    return [row[: int(length)].clone() for row, length in zip(rows, found, strict=True)]
+    counts = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return [row[: int(length)].clone() for row, length in zip(rows, counts, strict=True)]
 
 
 def pack_sequence(sequences: Iterable[Tensor], enforce_sorted: bool = True) -> PackedSequence:
@@ -269,8 +269,8 @@ def pack_sequence(sequences: Iterable[Tensor], enforce_sorted: bool = True) -> P
     >>> ag.nn.utils.rnn.pack_sequence([ag.tensor([4]), ag.tensor([1, 2])], enforce_sorted=False).sorted_indices
     tensor([1, 0])
     """
-    found = list(sequences)
-    return pack_padded_sequence(pad_sequence(found), [x.shape[0] for x in found], enforce_sorted=enforce_sorted)
+    tensors = list(sequences)
+    return pack_padded_sequence(pad_sequence(tensors), [x.shape[0] for x in tensors], enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:

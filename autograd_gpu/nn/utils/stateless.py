@@ -33,15 +33,24 @@ def functional_call(
     >>> y.item(), w.grad, net.weight.grad
     (7.0, tensor([[3., 4.]]), None)
     """
-    given = _merged(parameter_and_buffer_dicts)
-    slots = _slots(module)
-    if tie_weights:
-        given = _tied(slots, given)
-    if strict:
-        _check_complete(module, slots, given)
+    tensors = _merged(parameter_and_buffer_dicts)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _exchanged({slots[name]: value for name, value in given.items() if name in slots}):
+    with _reparametrize_module(module, tensors, tie_weights, strict):
         return module(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _reparametrize_module(
+    module: Module, parameters_and_buffers: Mapping[str, Tensor], tie_weights: bool = False, strict: bool = False
+) -> Iterator[None]:
+    """Context in which the module has these parameters and buffers, by name; PyTorch's name, which libraries use."""
+    slots, tensors = _slots(module), dict(parameters_and_buffers)
+    if tie_weights:
+        tensors = _tied(slots, tensors)
+    if strict:
+        _check_complete(module, slots, tensors)
+    with _exchanged({slots[name]: value for name, value in tensors.items() if name in slots}):
+        yield
 
 
 def _merged(dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

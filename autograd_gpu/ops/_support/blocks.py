@@ -12,6 +12,7 @@ from ...backend.cpu.rows import Blocks
 
 Array = np.ndarray
 BLOCK = 65536  # elements
+DOUBLES = 16384  # elements of float64 with several temporaries
 
 
 def over_rows(work: Callable[..., None], *arrays: Array) -> None:
@@ -21,19 +22,26 @@ def over_rows(work: Callable[..., None], *arrays: Array) -> None:
     blocks.run(lambda i, j: work(i // blocks.step, *[m[i:j] for m in matrices]))
 
 
-def elementwise(function: Callable[..., Array], arrays: tuple[Any, ...], attributes: dict[str, Any]) -> Array:
-    """function(np, *arrays, **attributes), by blocks if the arrays are contiguous, of one shape and one dtype."""
-    head = arrays[0]
-    for array in arrays:
+def elementwise(
+    function: Callable[..., Array], arrays: tuple[Any, ...], attributes: dict[str, Any], block: int = BLOCK
+) -> Array:
+    """function(np, *arrays, **attributes), by blocks if the arrays are contiguous, of one shape and one dtype.
+
+    Numbers and 0-d arrays go to each block.
+    """
+    large = [array for array in arrays if getattr(array, "ndim", 0)]
+    head = large[0] if large else np.empty(0)
+    for array in large or arrays:
         if type(array) is not np.ndarray or array.shape != head.shape or array.dtype != head.dtype:
             return function(np, *arrays, **attributes)
         if not array.flags.c_contiguous:
             return function(np, *arrays, **attributes)
     out = backend.empty(np, head.shape, head.dtype)
-    *flat, target = [array.reshape(-1) for array in (*arrays, out)]
+    target = out.reshape(-1)
+    flat = [array.reshape(-1) if getattr(array, "ndim", 0) else array for array in arrays]
 
     def work(i: int, j: int) -> None:
-        target[i:j] = function(np, *[array[i:j] for array in flat], **attributes)
+        target[i:j] = function(np, *[a[i:j] if getattr(a, "ndim", 0) else a for a in flat], **attributes)
 
-    Blocks(head.size, 1, BLOCK).run(work)
+    Blocks(head.size, 1, block).run(work)
     return out

@@ -7,23 +7,49 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ... import backend
 from ...backend.arrays import dtypes
+from ...backend.arrays.memory_format import memory_order
+from ...backend.cpu.half import convert
 from ...core.extend import Source, deferred
 from .blocks import BLOCK, elementwise
 
+MANY = 1 << 17  # half-precision numbers from which a table of the results for all of them takes less time
 
-def in_float32(
-    forward: Callable[..., Any], on_cuda: Callable[..., Any] | None = None, passes: bool = False
-) -> Callable[..., Any]:
+
+@functools.lru_cache(maxsize=64)
+def _results(function: Callable[..., Any], dtype: np.dtype, attributes: tuple[tuple[str, Any], ...]) -> np.ndarray:
+    """function(np, x, **attributes), rounded once, for each x of a half type, in the order of their bits."""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    with np.errstate(all="ignore"):
+        return convert(function(np, convert(numbers, dtypes.float32), **dict(attributes)), dtype)
+
+
+def looked_up(function: Callable[..., Any], x: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
+    """function(np, x, **attributes), elementwise, for a large array of a half type, which has 65536 numbers only."""
+    table = _results(function, x.dtype, tuple(attributes.items()))
+    out, order = backend.empty_like(np, x), memory_order(x)
+    codes, target = (array.transpose(order).reshape(-1) for array in (x, out))
+    codes, index = codes.view(np.uint16), np.empty(BLOCK, np.intp)
+    for i in range(0, x.size, BLOCK):
+        part = index[: min(BLOCK, x.size - i)]
+        part[...] = codes[i : i + BLOCK]
+        table.take(part, out=target[i : i + BLOCK], mode="clip")  # mode "raise" would copy the result
+    return out
+
+
+def in_float32(forward: Callable[..., Any], passes: bool = False) -> Callable[..., Any]:
     """`forward` on half types converted to float32; the result is rounded once, to the first operand's dtype.
 
-    If `on_cuda` is not None, it gets CuPy arrays of any dtype instead. `passes` is for an elementwise function of
-    several passes, whose result has the operands' dtype: large arrays are computed by blocks.
+    `passes` is for an elementwise function of several passes, whose result has the operands' dtype: large arrays are
+    computed by blocks.
     """
 
     def rounded(xp, *args, **attributes):
-        widened = [a.astype(dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
-        return forward(xp, *widened, **attributes).astype(args[0].dtype)
+        widened = [convert(a, dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
+        return convert(forward(xp, *widened, **attributes), args[0].dtype)
 
     def write(w: Source) -> dict[str, Any]:
         """Code with forward's own parameters: *args and **attributes would cost a quarter of a small op."""
@@ -35,16 +61,17 @@ def in_float32(
         call = ", ".join([*arrays, *(f"{p.name}={p.name}" for p in attributes)])
         w(f"def forward_of_half({', '.join([*arrays, *(['*'] if attributes else []), *listed])}):")
         w.depth = 1
-        if on_cuda is not None:
-            w(f"if xp is not numpy: return on_cuda({call})")
         # Numbers come with arrays of float32 or wider only, see core/dispatch.py.
         choice = f"(forward if getattr({arrays[1]}, 'itemsize', 4) > 2 else rounded)"
         if passes:
             named = ", ".join([f"'{p.name}': {p.name}" for p in attributes])
             w(f"if getattr({arrays[1]}, 'size', 1) > BLOCK:")
+            if len(arrays) == 2:
+                w(f"    if {arrays[1]}.size >= MANY and {arrays[1]}.dtype in HALF:")
+                w(f"        return looked_up(forward, {arrays[1]}, {{{named}}})")
             w(f"    return elementwise({choice}, ({', '.join(arrays[1:])},), {{{named}}})")
         w(f"return {choice}({call})")
-        return {"forward": forward, "rounded": rounded, "on_cuda": on_cuda, "elementwise": elementwise,
-                "BLOCK": BLOCK, **defaults}
+        return {"forward": forward, "rounded": rounded, "elementwise": elementwise, "looked_up": looked_up,
+                "MANY": MANY, "HALF": dtypes.HALF, "BLOCK": BLOCK, **defaults}
 
     return functools.wraps(forward)(deferred("forward_of_half", write))

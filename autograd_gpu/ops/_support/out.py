@@ -14,7 +14,6 @@ from typing import Any
 
 from ... import errors
 from ...backend.arrays import dtypes
-from ...config import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
 from ...core.extend import (
     RECORD,
     OpDef,
@@ -27,6 +26,7 @@ from ...core.extend import (
     set_data,
     wrap,
 )
+from ...modes import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
 from ..inplace.record import check_writable, refuse_storage
 from ..inplace.write import copy_
 
@@ -59,8 +59,8 @@ def written(name: str, out: Any, arguments: Any, function: Callable[..., Any], *
     result = function(*args, **kwargs)
     results = result if isinstance(result, tuple) else (result,)
     if isinstance(result, tuple) != several or len(results) != len(outs):
-        wanted = f"tuple of {len(results)} elements" if isinstance(result, tuple) else "a Tensor"
-        raise TypeError(f"{name}(): argument 'out': expected {wanted} but got "
+        expected = f"tuple of {len(results)} elements" if isinstance(result, tuple) else "a Tensor"
+        raise TypeError(f"{name}(): argument 'out': expected {expected} but got "
                         f"{f'{len(outs)}' if several else 'a Tensor'}")
     for o, r in zip(outs, results, strict=True):
         _check(name, o, r)

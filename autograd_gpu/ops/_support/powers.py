@@ -12,7 +12,8 @@ import numpy as np
 from numpy import ndarray
 
 from ... import backend
-from ...backend.arrays.dtypes import FLOATS, HALF, float32
+from ...backend.arrays.dtypes import FLOATS, HALF, bool_, float32
+from ...backend.arrays.memory_format import row_major
 
 MANY = 128  # from so many elements on, several NumPy calls are faster
 SHORT = frozenset((-1, 0, 0.5, 1, 2))  # exponents that NumPy computes without a power function
@@ -20,11 +21,15 @@ PRODUCTS = frozenset((-4, -3, -2, 3, 4))  # exponents for which products are as 
 
 
 def power(xp: Any, base: Any, exponent: Any) -> Any:
-    """base ** exponent, broadcasting; one of the two may be a number."""
+    """base ** exponent, broadcasting; one of the two may be a number. Of bools it is a bool."""
+    if getattr(exponent, "dtype", None) == bool_:
+        return base | ~exponent
     if type(exponent) is ndarray:
+        if type(base) is not ndarray and not exponent.flags.c_contiguous:
+            exponent = row_major(exponent)  # in PyTorch the power of a number is contiguous
         few = exponent.size < MANY and getattr(base, "size", 1) < MANY
         return base**exponent if few or exponent.dtype not in FLOATS else _many(base, exponent)
-    if xp is not np or exponent in SHORT or base.size < MANY or base.dtype not in FLOATS:
+    if exponent in SHORT or base.size < MANY or base.dtype not in FLOATS:
         return base**exponent
     return _many(base, exponent)
 
@@ -35,13 +40,13 @@ def _many(base: Any, exponent: Any) -> ndarray:
     wider = float32 if dtype in HALF else dtype
     base, exponent = np.asarray(base, wider), np.asarray(exponent, wider)
     number = float(exponent) if not exponent.ndim else math.nan
-    found = _product(base, int(number)) if number in PRODUCTS else _by_magnitude(base, exponent)
-    return found.astype(dtype, copy=False)
+    result = _product(base, int(number)) if number in PRODUCTS else _by_magnitude(base, exponent)
+    return result.astype(dtype, copy=False)
 
 
 def _product(base: ndarray, n: int) -> ndarray:
     """base ** n for n in PRODUCTS."""
-    out = np.square(base, out=backend.empty(np, base.shape, base.dtype))
+    out = np.square(base, out=backend.empty_like(np, base))
     if abs(n) == 3:
         out *= base
     elif abs(n) == 4:

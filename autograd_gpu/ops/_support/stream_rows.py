@@ -1,4 +1,4 @@
-"""The inputs of the ops of curved.py as rows: what fits together, and passes over blocks of rows on the CPU."""
+"""The inputs of the ops of jets.py as rows: what fits together, and passes over blocks of rows on the CPU."""
 
 from __future__ import annotations
 
@@ -132,17 +132,17 @@ def gradients_by_blocks(
     rows, dtype = math.prod(lead), inputs[0][0].dtype
     blocks = cpu_rows.Blocks(rows, inputs[0][0].shape[-1], streams.BLOCK)
     pairs = zip(inputs, need, strict=True)
-    found = [_Gradient(widened(x), rows, own, blocks.step) if needed else None for (x, own), needed in pairs]
+    grads = [_Gradient(widened(x), rows, own, blocks.step) if needed else None for (x, own), needed in pairs]
 
     def work(i: int, j: int) -> None:
-        parts = [None if each is None else each.block(i, j) for each in found]
+        parts = [None if grad is None else grad.block(i, j) for grad in grads]
         pull(i, j, *parts)
-        for each, block in zip(found, parts, strict=True):
-            if each is not None and block is not None:
-                each.add(i, block)
+        for grad, block in zip(grads, parts, strict=True):
+            if grad is not None and block is not None:
+                grad.add(i, block)
 
     blocks.run(work)
-    return tuple([None if each is None else each.result(lead).astype(dtype, copy=False) for each in found])
+    return tuple([None if grad is None else grad.result(lead).astype(dtype, copy=False) for grad in grads])
 
 
 def widened(array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The rules of the ops of curved.py as compositions of ops, on arrays and on tensors; see its Note [streams]."""
+"""The rules of the ops of jets.py as compositions of ops, on arrays and on tensors; see its Note [streams]."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def _products(F, s, t, groups):
 
 def _pulled(F, u, t, groups):
     """The gradient for the tangents of the sum over h and the groups of u times `_products` of t and t."""
-    found: list[Any] = [None] * len(t)
+    grads: list[Any] = [None] * len(t)
     for g, group in enumerate(groups):
         part = F.basic_index(u, (..., g, ALL))
         for i, j in group:
-            found[i] = added(found[i], part * t[j])
-            found[j] = added(found[j], part * t[i])
-    some = next(x for x in found if x is not None)
-    return F.stack([F.constant_like(some, 0.0) if x is None else x for x in found], -2)
+            grads[i] = added(grads[i], part * t[j])
+            grads[j] = added(grads[j], part * t[i])
+    some = next(x for x in grads if x is not None)
+    return F.stack([F.constant_like(some, 0.0) if x is None else x for x in grads], -2)
 
 
 def grad_f1(F, g, stream):

@@ -10,22 +10,31 @@ from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.device import Device
 from ...backend.arrays.memory_format import copy_order, is_contiguous_format
+from ...backend.cpu import half
 from ...backend.quantization.quantize import from_float8, to_float8
 from ...core.extend import (
     BROADCASTING,
     LINEAR,
     RECORD,
+    Float8Tensor,
     FollowingStorage,
-    Lifted,
-    StorageTensor,
+    LevelTensor,
     Tensor,
     defop,
     method,
     public,
     storage_of,
+    to_detach,
     wrap,
     wrap_codes,
 )
+from ...modes import MODES
+
+
+def _cast(xp, x, *, dtype):
+    if type(x) is np.ndarray and x.size >= half.MANY and x.flags.c_contiguous and x.dtype != dtype:
+        return half.convert(x, dtype)
+    return x.astype(dtype, copy_order(x))
 
 
 @defop
@@ -36,7 +45,7 @@ class cast:
     tensor([1.5, 2.5], dtype=float64)
     """
 
-    def forward(xp, x, *, dtype): return x.astype(dtype, copy_order(x))
+    forward = _cast
     def grad_x(F, g, x_dtype): return F.cast(g, x_dtype)
     def differentiable(dtype): return dtype in dtypes.FLOATS
     jvp, batch = LINEAR, BROADCASTING
@@ -57,7 +66,7 @@ class clone:
     def forward(xp, x): return x.copy(copy_order(x)) if x.ndim else xp.array(x)
     def grad_x(F, g): return g
     storage_ok = True
-    elsewhere = (("memory_format", _clone_in),)
+    keyword_redirects = (("memory_format", _clone_in),)
     jvp, batch = LINEAR, BROADCASTING
     takes_out = False
     public = methods = True
@@ -75,6 +84,7 @@ class contiguous_copy:
     def grad_x(F, g): return g
     storage_ok = True
     jvp, batch = LINEAR, BROADCASTING
+    keeps_layout = False
 
 
 @public(methods=True)
@@ -135,9 +145,9 @@ def to(
     if home != x.device:
         result = move(result, home, non_blocking)
     if dtype is not None:
-        wanted = dtypes.as_dtype(dtype)
-        if wanted != result.dtype:
-            result = convert(result, wanted)
+        target = dtypes.as_dtype(dtype)
+        if target != result.dtype:
+            result = convert(result, target)
     if copy and result is x:
         result = clone(result)
     if memory_format is not None and is_contiguous_format("to", memory_format) and result is not x:
@@ -146,18 +156,18 @@ def to(
 
 
 def move(x: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
-    if isinstance(x, StorageTensor):
+    if isinstance(x, Float8Tensor):
         return wrap_codes(backend.to_device(x._array, device, non_blocking), x.dtype)
     return RECORD.to_device(x, device, non_blocking=non_blocking)
 
 
 def convert(x: Tensor, dtype: np.dtype) -> Tensor:
     """`cast`, also to and from the float8 storage dtypes (rounded to nearest even; finite numbers saturate)."""
-    if isinstance(x, StorageTensor):
+    if isinstance(x, Float8Tensor):
         if dtype not in dtypes.FLOATS:
             return convert(wrap(from_float8(x._array, x.dtype, dtypes.float32)), dtype)
         return wrap(from_float8(x._array, x.dtype, dtype))
-    if isinstance(x, Lifted) and (dtype in dtypes.STORAGE or x.dtype in dtypes.STORAGE):
+    if isinstance(x, LevelTensor) and (dtype in dtypes.STORAGE or x.dtype in dtypes.STORAGE):
         raise RuntimeError(f"inside of a function transform {x.dtype} cannot be converted to {dtype}; convert the "
                            "arguments or the result of the transform")
     if dtype in dtypes.STORAGE:
@@ -197,15 +207,20 @@ def detach(input: Tensor) -> Tensor:
 def detach_(input: Tensor) -> Tensor:
     """Detaches input from its history, in place. A backward through a node that saved input raises RuntimeError.
 
+    In function transforms the innermost one, other than vmap, sees a constant; `detach` gives one for all of them.
     RuntimeError for a view: use `detach`.
     """
-    x = input
+    x: Any = input
     if x._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if MODES.stack:
+        x = to_detach(x)
+        if x is None:
+            return input
     if x._fn is not None and not x.is_leaf:
         x._storage = FollowingStorage(storage_of(x), 1)
     x._fn, x._nr = None, 0
-    return x
+    return input
 
 
 @method()

@@ -13,10 +13,12 @@ from ...backend.arrays import dtypes
 from ...backend.arrays.device import CPU, Device, or_default
 from ...core.extend import (
     RECORD,
-    Lifted,
-    StorageTensor,
+    Float8Tensor,
+    LevelTensor,
     Tensor,
     alias,
+    every_value,
+    made_inside,
     public,
     shares_memory,
     wrap,
@@ -30,7 +32,9 @@ _PYTHON = _NUMBERS | _SEQUENCES
 
 
 @public()
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
 
     Python floats become the default dtype (float32), ints int64, bools bool; arrays keep their dtype. Tensors and CuPy
@@ -41,14 +45,16 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     tensor([[1., 2.],
             [3., 4.]])
     """
+    if pin_memory:
+        return tensor(data, dtype=dtype, device=device).pin_memory().requires_grad_(requires_grad)
     result = as_tensor(data, dtype=dtype, device=device)
-    if isinstance(result, StorageTensor):
+    if isinstance(result, Float8Tensor):
         return wrap_codes(result._array.copy(), result.dtype)
-    if isinstance(data, Lifted):
+    if isinstance(data, LevelTensor):
         result = RECORD.clone(result.detach())
     else:
-        array = result._array
-        result = wrap(array.copy() if _shares(array, data) else array)
+        array = every_value(result)
+        result = made_inside(wrap(array.copy() if _shares(array, data) else array))
     return result.requires_grad_() if requires_grad else result
 
 
@@ -75,17 +81,18 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     True
     """
     if type(data) is np.ndarray and dtype is None and device is None and or_default(None) is CPU:
-        return wrap_given(data)
+        return made_inside(wrap_given(data))
     if isinstance(data, Tensor):
         if dtype is None and device is None:
             return data
         return data.to(device or data.device, dtype or data.dtype)
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    result = wrap_given(data if backend.is_array(data) else from_python(data, wanted))
-    if device is None and or_default(None) is CPU and wanted is None and type(result._array) is np.ndarray:
+    target = None if dtype is None else dtypes.as_dtype(dtype)
+    result = made_inside(wrap_given(data if backend.is_array(data) else from_python(data, target)))
+    fits = target is None or (type(result) is Tensor and result._array.dtype is target)
+    if fits and device is None and type(result._array) is np.ndarray and or_default(None) is CPU:
         return result
-    home = or_default(device) if device is not None or not result.is_cuda else result.device
-    return result.to(home, wanted or result.dtype)
+    home = or_default(device) if device is not None or result.device == CPU else result.device
+    return result.to(home, target or result.dtype)
 
 
 @public()
@@ -98,14 +105,14 @@ def asarray(
     tensor([1., 2.], dtype=float64)
     """
     result = as_tensor(obj, dtype, device)
-    shares = result is obj if isinstance(obj, Lifted) else _shares(result._array, obj)
+    shares = result is obj if isinstance(obj, LevelTensor) else _shares(every_value(result), obj)
     if copy is False and not shares:
         raise ValueError("asarray: sharing memory with the given data is impossible; leave out copy=False")
-    if copy and shares and isinstance(obj, Lifted):
+    if copy and shares and isinstance(obj, LevelTensor):
         result = RECORD.clone(result.detach())
     elif copy and shares:
-        array = result._array.copy()
-        result = wrap_codes(array, result.dtype) if isinstance(result, StorageTensor) else wrap(array)
+        array = every_value(result).copy()
+        result = wrap_codes(array, result.dtype) if isinstance(result, Float8Tensor) else made_inside(wrap(array))
     return result.requires_grad_() if requires_grad else result
 
 
@@ -121,12 +128,16 @@ def from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
         raise ValueError(f"expected a rectangular sequence of numbers: {error}") from error
     if array.dtype == object or array.dtype.kind in "USOcM":
         raise TypeError(f"could not infer a numeric dtype of {type(data).__name__}; got elements like {data!r:.60}")
+    if array.dtype is dtype:
+        return array
     if dtype in dtypes.INTEGERS and array.size:
         info = np.iinfo(dtype)
         least = -info.max if info.min == 0 and array.dtype.kind == "i" else info.min  # in two's complement
-        if not (array.min() >= least and array.max() <= info.max):  # NaN fails, too
-            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: data from {array.min()} "
-                               f"to {array.max()}")
+        values = array.astype(np.float64) if array.dtype == np.float16 else array  # which info.max overflows
+        smallest, largest = np.min(values), np.max(values)
+        if not (smallest >= least and largest <= info.max):  # NaN fails, too
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: data from {smallest} "
+                               f"to {largest}")
     if dtype is not None:
         return array.astype(dtype) if dtype not in dtypes.STORAGE else array.astype(dtypes.float32)
     if array.dtype == np.float64 and (plain or not (isinstance(data, np.generic) or _holds_float64(data))):
@@ -159,8 +170,8 @@ def _promoted(data: Any) -> np.dtype | None:
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         return None
     kinds = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.get_default_dtype()}
-    found: list[Any] = [kinds.get(type(leaf)) or getattr(leaf, "dtype", dtypes.bool_) for leaf in leaves]
-    return reduce(dtypes.promote_types, found)
+    leaf_dtypes: list[Any] = [kinds.get(type(leaf)) or getattr(leaf, "dtype", dtypes.bool_) for leaf in leaves]
+    return reduce(dtypes.promote_types, leaf_dtypes)
 
 
 def _leaves(data: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from ...backend import is_cuda
 from ...backend.cuda import runtime
 from ...backend.transfer import pinned_arrays
-from ...core.extend import RECORD, StorageTensor, Tensor, method, set_data, wrap, wrap_codes
+from ...core.extend import RECORD, Float8Tensor, Tensor, method, set_data, wrap, wrap_codes
 
 
 @method()
@@ -25,7 +25,7 @@ def pin_memory(x: Tensor, device: Any = None) -> Tensor:
     array = pinned_arrays.pinned(x.array)
     if array is x.array:
         return x
-    if isinstance(x, StorageTensor):
+    if isinstance(x, Float8Tensor):
         return wrap_codes(array, x.dtype)
     result: Tensor = RECORD.clone(x)
     set_data(result, wrap(array))

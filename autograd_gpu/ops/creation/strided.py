@@ -7,7 +7,7 @@ from typing import Any
 from ... import backend
 from ...backend.arrays import dtypes, strides
 from ...backend.arrays.device import or_default
-from ...core.extend import Tensor, method, public, wrap
+from ...core.extend import Tensor, made_inside, method, public, wrap
 
 
 @public()
@@ -27,11 +27,11 @@ def empty_strided(
         raise RuntimeError(f"empty_strided: Negative sizes and strides are not supported, got {list(size)}, "
                            f"{list(stride)}")
     home = or_default(device)
-    wanted = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
+    target = dtypes.get_default_dtype() if dtype is None else dtypes.computing(dtype)
     last = sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
-    buffer = backend.make(home, "empty", 0 if 0 in size else last + 1, dtype=wanted)
+    buffer = backend.make(home, "empty", 0 if 0 in size else last + 1, dtype=target)
     array = strides.strided(backend.namespace(buffer), buffer, size, tuple([s * buffer.itemsize for s in stride]))
-    return wrap(array).requires_grad_(requires_grad)
+    return made_inside(wrap(array)).requires_grad_(requires_grad)
 
 
 @method()

@@ -39,8 +39,8 @@ class TensorType(type):
         home = "cuda" if cls.is_cuda else "cpu"
         if device is not None and str(device).partition(":")[0] != home:
             raise RuntimeError(f"legacy constructor expects device type: {home} but device type: {device} was passed")
-        given = sizes if data is None else (data,)
-        return new(empty(0, dtype=cls.dtype, device=home), *given, size=size, device=device)
+        args = sizes if data is None else (data,)
+        return new(empty(0, dtype=cls.dtype, device=home), *args, size=size, device=device)
 
 
 def _name(dtype: np.dtype, is_cuda: bool) -> str:
@@ -77,11 +77,11 @@ def construct(
     A subclass gets a leaf of its own class; what operations make of it are plain tensors, unlike PyTorch's. TypeError
     for a number that is no size.
     """
-    given = sizes if data is None else (data,)
-    if len(given) == 1 and isinstance(given[0], Tensor):
-        result = given[0].view_as(given[0])
+    args = sizes if data is None else (data,)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        result = args[0].view_as(args[0])
     else:
-        result = new(empty(0, device=device), *given, size=size)
+        result = new(empty(0, device=device), *args, size=size)
     return result if cls is Tensor else as_subclass(result, cls)
 
 

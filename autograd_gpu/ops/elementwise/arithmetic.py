@@ -24,6 +24,7 @@ from ...core.extend import (
     public,
 )
 from .._support.half_precision import in_float32
+from .._support.passes import in_float64
 from .._support.powers import power
 from ..creation.from_data import as_tensor
 from .unary import exp2
@@ -58,6 +59,7 @@ class add:
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = LINEAR, BROADCASTING
+    numbers_first = True
     public = methods = ufunc = True
 
 
@@ -84,6 +86,7 @@ class sub:
     types, broadcasts, numbers = PROMOTE, True, True
     scalars = ("a",)
     jvp, batch = LINEAR, BROADCASTING
+    numbers_first = True
     public = "sub", "subtract"
     methods = True
     ufunc = "subtract"
@@ -144,14 +147,16 @@ class pow:
     """
 
     forward = power
+    def cuda(xp, base, exponent): return base**exponent
     grad_base = _power_base
     grad_exponent = _power_exponent
-    called = ("input", "exponent")
+    parameter_names = ("input", "exponent")
     types, broadcasts, numbers = PROMOTE, True, FITTING
     scalars = ("base", "exponent")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     ufunc = "power"
-    public = methods = inplace = sensitive = True
+    public = methods = inplace = no_lossy_save = True
 
 
 def _over_square(F, g, side, a, b):
@@ -174,9 +179,10 @@ class atan2:
     def grad_b(F, g, a, b): return _over_square(F, -g, a, a, b)
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "atan2", "arctan2"
     ufunc = "arctan2"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
 
 
 # Single expressions, which NumPy computes in place for large arrays.
@@ -202,7 +208,7 @@ class lerp:
     def grad_a(F, g, weight): return g * (1 - weight)
     def grad_b(F, g, weight): return g * weight
     def grad_weight(F, g, a, b): return g * (b - a)
-    called = ("input", "end", "weight")
+    parameter_names = ("input", "end", "weight")
     types, broadcasts, numbers = PROMOTE, True, True
     scalars = ("weight",)
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -222,9 +228,10 @@ class addcmul:
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
     def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
-    called = ("input", "tensor1", "tensor2")
+    parameter_names = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    numbers_first = True
     public = methods = inplace = True
 
 
@@ -241,10 +248,15 @@ class addcdiv:
     def grad_x(F, g): return g
     def grad_a(F, g, b, value): return g * value / b
     def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
-    called = ("input", "tensor1", "tensor2")
+    parameter_names = ("input", "tensor1", "tensor2")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = inplace = sensitive = True
+    wide_rules = True
+    numbers_first = True
+    public = methods = inplace = no_lossy_save = True
+
+
+_HYPOT = in_float64(lambda xp, a, b: xp.hypot(a, b), lambda a, b: np.sqrt(a * a + b * b))  # nothing overflows
 
 
 @defop
@@ -255,12 +267,12 @@ class hypot:
     tensor([5.])
     """
 
-    def forward(xp, a, b): return xp.hypot(a, b)
+    def forward(xp, a, b): return _HYPOT(xp, a, b)
     def grad_a(F, g, a, out): return g * (a / out)
     def grad_b(F, g, b, out): return g * (b / out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = inplace = ufunc = sensitive = True
+    public = methods = inplace = ufunc = no_lossy_save = True
 
 
 @defop
@@ -347,11 +359,12 @@ class where:
     """
 
     def forward(xp, condition, a, b):
-        few = xp is np and condition.size < numpy_ops.MANY_CHOICES
+        few = condition.size < numpy_ops.MANY_CHOICES
         return np.where(condition, a, b) if few else backend.where(xp, condition, a, b)
+    def cuda(xp, condition, a, b): return backend.where(xp, condition, a, b)
     def grad_a(F, g, condition): return F.where(condition, g, 0.0)
     def grad_b(F, g, condition): return F.where(condition, 0.0, g)
-    nondiff, promoted = ("condition",), ("a", "b")
-    called = ("condition", "input", "other")
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    integral, promoted = ("condition",), ("a", "b")
+    parameter_names = ("condition", "input", "other")
+    types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from ... import backend
+from ...backend.arrays.two_ranges import in_two_ranges
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.scipy_forwards import of_scipy
-from .._support.two_ranges import in_two_ranges
 
 
 @defop
@@ -43,6 +43,7 @@ class i0e:
     def grad_x(F, g, x, out): return g * (F.i1e(x) - F.sign(x) * out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "special.i0e"
 
 
@@ -73,6 +74,7 @@ class i1e:
     def grad_x(F, g, x, out): return g * ((F.i0e(x) + F.higher_bessel(x, 2, True)) * 0.5 - F.sign(x) * out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "special.i1e"
 
 
@@ -101,14 +103,14 @@ def _modified(xp: Any, x: Any, order: int, scaled: bool) -> Any:
     special = backend.special(xp)
 
     def near(z: Any) -> Any:
-        found = _power_series(z, order, 0.25, False, limit) * (z * 0.5) ** order / math.factorial(order)
-        return found * xp.exp(-abs(z)) if scaled else found
+        value = _power_series(z, order, 0.25, False, limit) * (z * 0.5) ** order / math.factorial(order)
+        return value * xp.exp(-abs(z)) if scaled else value
 
     def far(z: Any) -> Any:
-        before, found = (special.i0e(z), special.i1e(z)) if scaled else (special.i0(z), special.i1(z))
+        before, value = (special.i0e(z), special.i1e(z)) if scaled else (special.i0(z), special.i1(z))
         for k in range(1, order):
-            before, found = found, before - found * (2 * k) / z
-        return found
+            before, value = value, before - value * (2 * k) / z
+        return value
 
     return in_two_ranges(xp, x, limit, near, far)
 
@@ -133,6 +135,7 @@ class higher_bessel:
     grad_x = _modified_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
 
 
 def _spherical(xp: Any, x: Any, order: int) -> Any:
@@ -142,10 +145,10 @@ def _spherical(xp: Any, x: Any, order: int) -> Any:
         return _power_series(z, order, -0.25, True, order) * z**order / math.prod(range(1, 2 * order + 2, 2))
 
     def far(z: Any) -> Any:
-        before, found = xp.cos(z) / z, xp.sin(z) / z
+        before, value = xp.cos(z) / z, xp.sin(z) / z
         for k in range(order):
-            before, found = found, found * (2 * k + 1) / z - before
-        return found
+            before, value = value, value * (2 * k + 1) / z - before
+        return value
 
     return in_two_ranges(xp, x, order, near, far)
 
@@ -168,3 +171,4 @@ class spherical_bessel:
     grad_x = _spherical_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True

@@ -79,13 +79,20 @@ class bitwise_not:
 # ---- shifts ------------------------------------------------------------------------------------------
 
 
-def _shifted(xp, name, a, b):
-    """The shift with NumPy's result for negative b and b above the number of bits, which is undefined in C and CuPy."""
+def _check_shift(name, a, b):
     integers(name, a, b)
     if (a if hasattr(a, "dtype") else b).dtype == bool_:
         raise RuntimeError(f'"{name}" not implemented for bool; convert with .long()')
-    if xp is np:
-        return getattr(np, name)(a, b)
+
+
+def _shifted(xp, name, a, b):
+    _check_shift(name, a, b)
+    return getattr(np, name)(a, b)
+
+
+def _shifted_cuda(xp, name, a, b):
+    """The shift with NumPy's result for negative b and b above the number of bits, which is undefined in C and CuPy."""
+    _check_shift(name, a, b)
     bits = 8 * (a if hasattr(a, "dtype") else b).dtype.itemsize
     if not hasattr(b, "dtype"):
         if name == "left_shift":
@@ -106,6 +113,7 @@ class bitwise_left_shift:
     """
 
     def forward(xp, a, b): return _shifted(xp, "left_shift", a, b)
+    def cuda(xp, a, b): return _shifted_cuda(xp, "left_shift", a, b)
     nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING
@@ -122,6 +130,7 @@ class bitwise_right_shift:
     """
 
     def forward(xp, a, b): return _shifted(xp, "right_shift", a, b)
+    def cuda(xp, a, b): return _shifted_cuda(xp, "right_shift", a, b)
     nondiff = True
     types, numbers = PROMOTE, True
     batch = BROADCASTING

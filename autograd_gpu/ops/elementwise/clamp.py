@@ -22,9 +22,9 @@ class maximum:
     def forward(xp, a, b): return xp.maximum(a, b)
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = ufunc = sensitive = True
+    public = methods = ufunc = no_lossy_save = True
 
 
 @defop
@@ -38,9 +38,9 @@ class minimum:
     def forward(xp, a, b): return xp.minimum(a, b)
     def grad_a(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = ufunc = sensitive = True
+    public = methods = ufunc = no_lossy_save = True
 
 
 @defop
@@ -54,9 +54,9 @@ class fmax:
     def forward(xp, a, b): return xp.fmax(a, b)
     def grad_a(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a >= b, F.isnan(b)), 0.0, g)
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = ufunc = sensitive = True
+    public = methods = ufunc = no_lossy_save = True
 
 
 @defop
@@ -70,9 +70,9 @@ class fmin:
     def forward(xp, a, b): return xp.fmin(a, b)
     def grad_a(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), g, 0.0)
     def grad_b(F, g, a, b): return F.where(F.logical_or(a <= b, F.isnan(b)), 0.0, g)
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = ufunc = sensitive = True
+    public = methods = ufunc = no_lossy_save = True
 
 
 # ---- limits ------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _clamp(xp, x, min=None, max=None):
         min = numpy_ops.constant(min, x.dtype) if type(min) is float else min
         max = numpy_ops.constant(max, x.dtype) if type(max) is float else max
         if x.size > numpy_ops.FEW and np.ndim(min) == np.ndim(max) == 0:  # one pass; for few elements slower than two
-            return np.clip(x, min, max)
+            return np.clip(x, -np.inf if min is None else min, np.inf if max is None else max)
     x = x if min is None else xp.maximum(x, min)
     return x if max is None else xp.minimum(x, max)
 
@@ -123,11 +123,11 @@ class clamp:
     grad_x = _clamp_x
     grad_min = _clamp_min
     grad_max = _clamp_max
-    types, broadcasts, numbers, chooses = PROMOTE, True, FITTING, True
+    types, broadcasts, numbers, selects_only = PROMOTE, True, FITTING, True
     scalars = ("min", "max")
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "clamp", "clip", "clamp_", "clip_"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
 
 
 @public("clamp_min", "clamp_min_", methods=True, inplace=True, out=True)

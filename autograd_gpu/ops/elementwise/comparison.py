@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from ... import backend
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, get_default_dtype
-from ...backend.cpu import numpy_ops
+from ...backend.arrays.memory_format import copy_order
 from ...core.extend import ANY, BROADCASTING, BY_VALUE, PROMOTE, SAME, Tensor, defop, public
 
 
@@ -217,7 +218,7 @@ class isinf:
 
 
 def _equals(xp, x, value):
-    return x == (numpy_ops.constant(value, x.dtype) if xp is np and x.dtype in FULL_FLOATS else value)
+    return x == (backend.constant(xp, value, x.dtype) if x.dtype in FULL_FLOATS else value)
 
 
 @defop
@@ -256,7 +257,7 @@ class isreal:
     tensor([ True,  True])
     """
 
-    def forward(xp, x): return xp.logical_not(xp.zeros(x.shape, bool))
+    def forward(xp, x): return xp.ones_like(x, bool, order=copy_order(x))
     nondiff = True
     batch = BROADCASTING
     takes_out = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ...backend.arrays.dtypes import FLOATS
 from ...backend.cuda import exact
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, PROMOTE, RECORD, ZERO, Tensor, defop, public
+from .._support.passes import in_float64
 from .bitwise import integers
 
 
@@ -27,16 +29,37 @@ class div:
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "true_divide"
     ufunc = "divide", "true_divide"
-    methods = sensitive = True
+    methods = no_lossy_save = True
 
 
-def _divisor(xp, a, b):
-    """b, after PyTorch's check for integer division by zero; not checked on CUDA, where the result is undefined."""
-    if xp is not np or (a if type(a) is np.ndarray else b).dtype.kind not in "iub":
+def _divisor(a, b):
+    """b, after PyTorch's check for integer division by zero. An empty a has no element to divide."""
+    if (a if type(a) is np.ndarray else b).dtype.kind not in "iub":
         return b
-    if np.count_nonzero(b) < b.size if type(b) is np.ndarray else not b:
+    if (np.count_nonzero(b) < b.size if type(b) is np.ndarray else not b) and getattr(a, "size", True):
         raise RuntimeError("ZeroDivisionError: integer division or modulo by zero")
     return b
+
+
+def _floored(a, b):
+    """floor(a / b) of float32 in float64, exact below 2 ** 28, since quotients of float32 lie apart; else NaN."""
+    return _bounded(np.floor(a / b))
+
+
+def _bounded(quotient):
+    return quotient if np.absolute(quotient).max(initial=0.0) < 2.0**28 else np.float64(np.nan)
+
+
+def _rest(a, b, quotient, sign):
+    """a - b * quotient, where 0 has the sign of `sign`, as everything else."""
+    rest = a - quotient * b
+    return rest if rest.all() else np.copysign(rest, sign)
+
+
+# NumPy calls C's fmod for each element, which divides bit by bit.
+_FLOOR_DIVIDE = in_float64(lambda xp, a, b: xp.floor_divide(a, b), _floored)
+_REMAINDER = in_float64(lambda xp, a, b: xp.remainder(a, b), lambda a, b: _rest(a, b, _floored(a, b), b))
+_FMOD = in_float64(lambda xp, a, b: xp.fmod(a, b), lambda a, b: _rest(a, b, _bounded(np.trunc(a / b)), a))
 
 
 @defop
@@ -47,7 +70,8 @@ class floor_divide:
     tensor([ 3., -4.])
     """
 
-    def forward(xp, a, b): return (np if xp is np else exact).floor_divide(a, _divisor(xp, a, b))
+    def forward(xp, a, b): return _FLOOR_DIVIDE(np, a, _divisor(a, b))
+    def cuda(xp, a, b): return exact.floor_divide(a, b)
     grad_a = grad_b = ZERO
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -62,7 +86,8 @@ class remainder:
     tensor([3., 1.])
     """
 
-    def forward(xp, a, b): return (np if xp is np else exact).remainder(a, _divisor(xp, a, b))
+    def forward(xp, a, b): return _REMAINDER(np, a, _divisor(a, b))
+    def cuda(xp, a, b): return exact.remainder(a, b)
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.floor_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True
@@ -71,10 +96,14 @@ class remainder:
     public = methods = inplace = ufunc = True
 
 
-def _truncated(xp, a, b):
+def _fmod(xp, a, b): return np.fmod(a, _divisor(a, b))
+def _fmod_cuda(xp, a, b): return exact.fmod(a, b)  # by zero undefined
+
+
+def _truncated(fmod, xp, a, b):
     if (a if hasattr(a, "dtype") else b).dtype in FLOATS:
         return xp.trunc(xp.true_divide(a, b))
-    rest = (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
+    rest = fmod(xp, a, b)
     return xp.floor_divide(a - rest, b)  # a multiple of b
 
 
@@ -86,7 +115,7 @@ class trunc_divide:
     tensor([ 3., -3.])
     """
 
-    forward = _truncated
+    forward, cuda = partial(_truncated, _fmod), partial(_truncated, _fmod_cuda)
     grad_a = grad_b = ZERO
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -122,7 +151,8 @@ class fmod:
     tensor([ 3., -3.])
     """
 
-    def forward(xp, a, b): return (np if xp is np else exact).fmod(a, _divisor(xp, a, b))
+    def forward(xp, a, b): return _FMOD(np, a, _divisor(a, b))
+    def cuda(xp, a, b): return exact.fmod(a, b)
     def grad_a(F, g): return g
     def grad_b(F, g, a, b): return -g * F.trunc_divide(a, b)
     types, broadcasts, numbers = PROMOTE, True, True

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from ... import backend
+from ...backend.arrays.two_ranges import in_two_ranges
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
 from .._support.scipy_forwards import of_scipy
-from .._support.two_ranges import in_two_ranges
 
 TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
 
@@ -95,6 +95,7 @@ class erfc_ratio:
     def grad_x(F, g, x, out, order): return g * (out * (out * order - F.erfc_ratio(x, order + 1) * (order + 1)) * 2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
 
 
 @defop
@@ -105,12 +106,12 @@ class erfinv:
     tensor([0., 1.])
     """
 
-    forward = of_scipy("erfinv")
+    forward = of_scipy("erfinv", (-1.0, 1.0))
     def grad_x(F, g, x): return g * F.exp(F.square(F.erfinv(x))) * (math.sqrt(math.pi) / 2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "erfinv", "special.erfinv"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
 
 
 # ---- the normal distribution -------------------------------------------------------------------------
@@ -175,4 +176,4 @@ class ndtri:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "special.ndtri"
-    sensitive = True
+    no_lossy_save = True

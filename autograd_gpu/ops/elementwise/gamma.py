@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ... import backend
+from ...backend.arrays.dtypes import float32, float64
+from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, Tensor, defop, public
+from .._support.blocks import DOUBLES, elementwise
 from .._support.half_precision import in_float32
 from .._support.scipy_forwards import of_scipy, of_two
+from .._support.unknown_derivative import unknown_derivative
 
 _zeta, _gammainc, _gammaincc = of_two("zeta"), of_two("gammainc"), of_two("gammaincc")
 
@@ -25,7 +31,28 @@ class lgamma:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "lgamma", "special.gammaln"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
+
+
+_PSI = of_scipy("digamma")
+
+
+def _reflected(x):
+    """digamma of negative float64 numbers by that of 1 - x, with the digits of float32 near the root at -0.504."""
+    slope = np.pi / np.tan(np.pi * (x - np.rint(x)))
+    return np.where(x == np.floor(x), np.nan, backend.special(np).digamma(1 - x) - slope)
+
+
+def _digamma(xp, x):
+    """By SciPy, which sums a slow series around each root; many negative float32 numbers by reflection."""
+    if type(x) is not np.ndarray or x.dtype != float32 or x.size <= numpy_ops.FEW:
+        return _PSI(xp, x)
+    negative = x < 0
+    if not negative.any():
+        return _PSI(xp, x)
+    out = _PSI(np, np.where(negative, x.dtype.type(1), x))
+    out[negative] = _reflected(x[negative].astype(float64))
+    return out
 
 
 @defop
@@ -36,12 +63,42 @@ class digamma:
     tensor([-0.5772,  0.4228])
     """
 
-    forward = of_scipy("digamma")
+    def forward(xp, x): return _digamma(xp, x)
     def grad_x(F, g, x): return g * F.polygamma(x, 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "digamma", "special.digamma", "special.psi"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
+
+
+# The coefficients of 1 / z ** 3, 1 / z ** 5, ... in trigamma(z): the Bernoulli numbers B_2, B_4, ... B_20.
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
+STEPS = 8  # the series has 16 digits from z = 8 on
+
+
+def _trigamma(xp, x):
+    """zeta(2, x) in float64: the asymptotic series, and the terms of 8 steps; negative numbers by reflection."""
+    x = x.astype(float64, copy=False)
+    negative = x < 0
+    start = np.where(negative, 1 - x, x) if negative.any() else x
+    z = np.reciprocal(start + STEPS)
+    square = z * z
+    out = np.full_like(z, BERNOULLI[-1])
+    for number in BERNOULLI[-2::-1]:
+        out *= square
+        out += number
+    out *= square * z
+    out += square / 2
+    out += z
+    for step in range(STEPS - 1, -1, -1):  # from small terms to large ones
+        np.add(start, step, out=z)
+        z *= z
+        out += np.reciprocal(z, out=z)
+    if negative.any():
+        square = np.square(np.tan(np.pi * (x - np.rint(x))))  # NumPy's sine takes six times as long
+        out = np.where(negative, np.pi**2 * (1 + 1 / square) - out, out)
+    return out
 
 
 def _polygamma(xp, x, *, n):
@@ -49,7 +106,9 @@ def _polygamma(xp, x, *, n):
         raise RuntimeError(f"polygamma(n, x) does not support negative n; got {n}")
     special = backend.special(xp)
     if n == 0:
-        return special.digamma(x)
+        return _digamma(xp, x)
+    if n == 1 and type(x) is np.ndarray and x.ndim and x.size > numpy_ops.FEW:
+        return elementwise(_trigamma, (x,), {}, DOUBLES)
     return special.zeta(float(n + 1), x) * ((-1.0) ** (n + 1) * math.factorial(n))
 
 
@@ -65,8 +124,9 @@ class polygamma:
     def grad_x(F, g, x, n): return g * F.polygamma(x, n + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     methods = "polygamma"
-    inplace = sensitive = True
+    inplace = no_lossy_save = True
 
 
 @public("polygamma", "special.polygamma", out=True)
@@ -110,20 +170,18 @@ class mvlgamma:
     grad_x = _mvlgamma_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "mvlgamma", "special.multigammaln"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
+    keeps_layout = False
 
 
 # ---- Hurwitz' zeta -----------------------------------------------------------------------------------
 
 
-def _unknown(op, name):
-    raise NotImplementedError(f"the derivative of {op} by {name} is not implemented; detach {name}, or give a number")
-
-
 def _zeta_back(F, g, need, x, q):
     if need[0]:
-        _unknown("zeta", "x")
+        unknown_derivative("zeta", "x")
     return None, g * -x * F.zeta(x + 1, q)
 
 
@@ -137,12 +195,13 @@ class zeta:
 
     def forward(xp, x, q): return _zeta(xp, x, q)
     grads = _zeta_back
-    called = ("input", "other")
+    parameter_names = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("x", "q")
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "special.zeta"
-    sensitive = True
+    no_lossy_save = True
 
 
 # ---- the incomplete gamma functions --------------------------------------------------------------------
@@ -157,13 +216,13 @@ def _density(F, g, a, x):
 
 def _gammainc_back(F, g, need, a, x):
     if need[0]:
-        _unknown("gammainc", "a")
+        unknown_derivative("gammainc", "a")
     return None, _density(F, g, a, x)
 
 
 def _gammaincc_back(F, g, need, a, x):
     if need[0]:
-        _unknown("gammaincc", "a")
+        unknown_derivative("gammaincc", "a")
     return None, -_density(F, g, a, x)
 
 
@@ -177,11 +236,26 @@ class gammainc:
 
     def forward(xp, a, x): return _gammainc(xp, a, x)
     grads = _gammainc_back
-    called = ("input", "other")
+    parameter_names = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "igamma", "special.gammainc"
     methods = inplace = True
+
+
+def _complement(xp, a, x):
+    """gammaincc, as 1 - gammainc in float64 where that has all digits, as SciPy takes microseconds for a small x."""
+    large = type(a) is type(x) is np.ndarray and a.ndim and x.ndim
+    if not large or a.itemsize < 4:
+        return _gammaincc(xp, a, x)
+    lower = np.asarray(_gammainc(xp, a.astype(float64, copy=False), x.astype(float64, copy=False)))
+    out = np.subtract(1, lower)
+    near = np.logical_not(lower <= (0.5 if a.itemsize == 8 else 1 - 2.0**-20))
+    if near.any():
+        a, x = np.broadcast_arrays(a, x)
+        out[near] = _gammaincc(xp, a[near], x[near])
+    return out.astype(a.dtype, copy=False)
 
 
 @defop
@@ -192,10 +266,11 @@ class gammaincc:
     tensor([0.3679])
     """
 
-    def forward(xp, a, x): return _gammaincc(xp, a, x)
+    def forward(xp, a, x): return _complement(xp, a, x)
     grads = _gammaincc_back
-    called = ("input", "other")
+    parameter_names = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "igammac", "special.gammaincc"
     methods = inplace = True

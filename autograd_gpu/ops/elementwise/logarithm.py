@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ... import backend
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
+from .._support.passes import in_float64, in_passes
 from .._support.scipy_forwards import of_scipy, of_two
 
 _xlogy, _xlog1py = of_two("xlogy"), of_two("xlog1py")
+
+
+def _log_of_sum(a, b, exp, scale):
+    """The larger of a and b, plus log(1 + exp(-|a - b|)) * scale; NaN for two equal infinities."""
+    rest = np.absolute(a - b)
+    np.negative(rest, out=rest)
+    exp(rest, out=rest)
+    np.log1p(rest, out=rest)
+    rest *= scale
+    rest += np.maximum(a, b)
+    return rest
+
+
+_LOGADDEXP = in_passes(lambda xp, a, b: xp.logaddexp(a, b), lambda a, b: _log_of_sum(a, b, np.exp, 1.0))
+_LOGADDEXP2 = in_passes(lambda xp, a, b: xp.logaddexp2(a, b), lambda a, b: _log_of_sum(a, b, np.exp2, 1 / math.log(2)))
+# SciPy's loop takes one number at a time.
+_LOGIT = in_float64(lambda xp, x: backend.special(xp).logit(x), lambda x: np.log(x / (1 - x)))
+
+
+# Their gradients are those of softplus: a second derivative out * (1 - out) of sigmoid would be 0 for distant a and b.
 
 
 @defop
@@ -20,12 +43,12 @@ class logaddexp:
     tensor([1000.6932])
     """
 
-    def forward(xp, a, b): return xp.logaddexp(a, b)
-    def grad_a(F, g, a, b): return g * F.sigmoid(a - b)
-    def grad_b(F, g, a, b): return g * F.sigmoid(b - a)
+    def forward(xp, a, b): return _LOGADDEXP(xp, a, b)
+    def grad_a(F, g, a, b): return F.softplus_grad(g, a - b, 1.0, math.inf)
+    def grad_b(F, g, a, b): return F.softplus_grad(g, b - a, 1.0, math.inf)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = ufunc = sensitive = True
+    public = methods = ufunc = no_lossy_save = True
 
 
 @defop
@@ -36,12 +59,12 @@ class logaddexp2:
     tensor([1001.])
     """
 
-    def forward(xp, a, b): return xp.logaddexp2(a, b)
-    def grad_a(F, g, a, b): return g * F.sigmoid((a - b) * math.log(2.0))
-    def grad_b(F, g, a, b): return g * F.sigmoid((b - a) * math.log(2.0))
+    def forward(xp, a, b): return _LOGADDEXP2(xp, a, b)
+    def grad_a(F, g, a, b): return F.softplus_grad(g, (a - b) * math.log(2.0), 1.0, math.inf)
+    def grad_b(F, g, a, b): return F.softplus_grad(g, (b - a) * math.log(2.0), 1.0, math.inf)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
-    public = methods = ufunc = sensitive = True
+    public = methods = ufunc = no_lossy_save = True
 
 
 @defop
@@ -55,12 +78,12 @@ class xlogy:
     def forward(xp, x, y): return _xlogy(xp, x, y)
     def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= 0), 0.0, F.xlogy(g, y))
     def grad_y(F, g, x, y): return g * x / y
-    called = ("input", "other")
+    parameter_names = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("x", "y")
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "xlogy", "xlogy_", "special.xlogy"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True
 
 
 @defop
@@ -74,12 +97,12 @@ class xlog1py:
     def forward(xp, x, y): return _xlog1py(xp, x, y)
     def grad_x(F, g, x, y): return F.where(F.logical_and(x == 0, y <= -1), 0.0, F.xlog1py(g, y))
     def grad_y(F, g, x, y): return g * x / (y + 1)
-    called = ("input", "other")
+    parameter_names = ("input", "other")
     types, broadcasts, numbers = FLOAT, True, True
     scalars = ("x", "y")
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "special.xlog1py"
-    sensitive = True
+    no_lossy_save = True
 
 
 @defop
@@ -95,12 +118,12 @@ class entr:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "special.entr"
-    sensitive = True
+    no_lossy_save = True
 
 
 def _logit(xp, x, *, eps=None):
     x = x if eps is None else xp.clip(x, eps, 1 - eps)
-    return backend.special(xp).logit(x)
+    return _LOGIT(xp, x)
 
 
 def _logit_back(F, g, x, eps):
@@ -124,4 +147,4 @@ class logit:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "logit", "logit_", "special.logit"
-    methods = inplace = sensitive = True
+    methods = inplace = no_lossy_save = True

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ... import backend
 from ...backend.arrays.dtypes import FLOATS
-from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
 from .._support.half_precision import in_float32
 
@@ -50,9 +48,7 @@ def _round(xp, x, *, decimals=0):
 
 @in_float32
 def _round_to(xp, x, *, decimals):
-    power = 10.0 ** abs(decimals)
-    if xp is np:
-        power = numpy_ops.constant(power, x.dtype)
+    power = backend.constant(xp, 10.0 ** abs(decimals), x.dtype)
     return xp.rint(x * power) / power if decimals > 0 else xp.rint(x / power) * power
 
 

@@ -90,7 +90,7 @@ class abs:
 def _sign(xp, x):
     if x.dtype.kind == "b":
         return xp.array(x)
-    return numpy_ops.sign(x) if xp is np else xp.sign(x)
+    return numpy_ops.sign(x)
 
 
 @defop
@@ -102,6 +102,7 @@ class sign:
     """
 
     forward = _sign
+    def cuda(xp, x): return xp.array(x) if x.dtype.kind == "b" else xp.sign(x)
     grad_x = ZERO
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "sign", "sgn"
@@ -152,7 +153,7 @@ class sqrt:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "sqrt", "sqrt_"
-    methods = inplace = ufunc = sensitive = True
+    methods = inplace = ufunc = no_lossy_save = True
 
 
 @defop
@@ -167,6 +168,7 @@ class rsqrt:
     def grad_x(F, g, out): return g * (out * out * out) * -0.5
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "rsqrt", "rsqrt_"
     methods = inplace = True
 
@@ -215,6 +217,7 @@ class expm1:
     def grad_x(F, g, out): return g * (out + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     public = "expm1", "expm1_", "special.expm1"
     methods = inplace = ufunc = True
 
@@ -232,7 +235,7 @@ class log:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "log", "log_"
-    methods = inplace = ufunc = sensitive = True
+    methods = inplace = ufunc = no_lossy_save = True
 
 
 @defop
@@ -248,7 +251,7 @@ class log2:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "log2", "log2_"
-    methods = inplace = ufunc = sensitive = True
+    methods = inplace = ufunc = no_lossy_save = True
 
 
 @defop
@@ -264,7 +267,7 @@ class log10:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "log10", "log10_"
-    methods = inplace = ufunc = sensitive = True
+    methods = inplace = ufunc = no_lossy_save = True
 
 
 @defop
@@ -280,7 +283,7 @@ class log1p:
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "log1p", "log1p_", "special.log1p"
-    methods = inplace = ufunc = sensitive = True
+    methods = inplace = ufunc = no_lossy_save = True
 
 
 def _frexp(xp, x):
@@ -308,11 +311,15 @@ class frexp:
 # ---- NaN and infinities --------------------------------------------------------------------------------
 
 
+def _nan_to_num_cpu(xp, x, *, nan=0.0, posinf=None, neginf=None):
+    if np.count_nonzero(np.isfinite(x)) == x.size:
+        return x.copy()
+    return _nan_to_num(xp, x, nan=nan, posinf=posinf, neginf=neginf)
+
+
 def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
     if x.dtype not in FLOATS:
         return xp.array(x)
-    if xp is np and np.count_nonzero(np.isfinite(x)) == x.size:
-        return x.copy()
     limits = ml_dtypes.finfo(x.dtype)  # NumPy's finfo has no bfloat16
     out = backend.where(xp, xp.isnan(x), 0.0 if nan is None else nan, x)
     out = backend.where(xp, out == math.inf, float(limits.max) if posinf is None else posinf, out)
@@ -330,7 +337,7 @@ class nan_to_num:
     tensor([1., 0., 9.])
     """
 
-    forward = _nan_to_num
+    forward, cuda = _nan_to_num_cpu, _nan_to_num
     def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "nan_to_num", "nan_to_num_"

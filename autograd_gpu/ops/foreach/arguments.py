@@ -9,9 +9,9 @@ import numpy as np
 
 from ...backend import is_array
 from ...backend.arrays.dtypes import FLOATS
-from ...core.extend import OpDef, Parameter, StorageTensor, Tensor, matched, wrap_given
+from ...core.extend import Float8Tensor, OpDef, Parameter, Tensor, as_number, matched, wrap_given
 from ..creation.from_data import as_tensor
-from .columns import LIST, Columns, Each, elements, length
+from .columns import LIST, Columns, Each, elements
 
 _NUMBERS = (bool, int, float, np.number)
 
@@ -38,43 +38,43 @@ def listed(name: str, input: Any) -> list[Tensor]:
 def _tensors(name: str, values: Sequence[Any]) -> list[Tensor]:
     if not [x for x in values if type(x) is not Tensor and type(x) is not Parameter]:
         return list(values)
-    found = [wrap_given(x) if is_array(x) else x for x in values]
-    for i, x in enumerate(found):
+    wrapped = [wrap_given(x) if is_array(x) else x for x in values]
+    for i, x in enumerate(wrapped):
         if not isinstance(x, Tensor):
             raise TypeError(f"foreach.{name}(): expected a list of Tensors, but element {i} is {type(x).__name__}")
-    return found
+    return wrapped
 
 
 def column(name: str, value: Any, n: int, tensor: bool = False) -> tuple[Any, list[Tensor]]:
     """An argument beside a list of n tensors: its entry in `columns`, and its tensors.
 
-    A number, a list of n numbers, a list of n tensors; with `tensor` also a 0-d tensor, for all elements.
+    A number, a list of n numbers, a list of n tensors, or a 0-d tensor: for all elements with `tensor`, else a number.
     """
     if isinstance(value, _NUMBERS):
         return _plain(value), []
     if isinstance(value, Tensor):
-        if not tensor:
-            raise TypeError(f"foreach.{name}(): expected a number or a list, not a Tensor; use a list of Tensors, or "
-                            "a number: x.item()")
+        if not tensor and (value.ndim or value.requires_grad):
+            raise TypeError(f"foreach.{name}(): expected a number or a list, not a Tensor, except one of 0 dimensions "
+                            "that does not require grad; use a list of Tensors")
         if value.ndim:
             raise RuntimeError(f"foreach.{name}(): scalar tensor expected to be 0 dim but it has {value.ndim} "
                                f"dimensions and {value.numel()} elements.")
-        return LIST, [value] * n
+        return (LIST, [value] * n) if tensor else (as_number(f"foreach.{name}", "other", value), [])
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise TypeError(f"foreach.{name}(): expected a number, a list of numbers or a list of Tensors, "
                         f"not {type(value).__name__}")
-    if value and all(isinstance(each, _NUMBERS) for each in value):
+    if value and all(isinstance(item, _NUMBERS) for item in value):
         return numbers(name, value, n), []
     return LIST, tensors(name, value, n)
 
 
 def tensors(name: str, value: Any, n: int) -> list[Tensor]:
     """A further list of n tensors."""
-    found = listed(name, value) if not isinstance(value, Sequence) else _tensors(name, value)
-    if len(found) != n:
+    values = listed(name, value) if not isinstance(value, Sequence) else _tensors(name, value)
+    if len(values) != n:
         raise RuntimeError(f"foreach.{name}(): Tensor lists must have the same number of tensors, got {n} and "
-                           f"{len(found)}")
-    return found
+                           f"{len(values)}")
+    return values
 
 
 def numbers(name: str, values: Sequence[Any], n: int) -> Each:
@@ -94,21 +94,22 @@ def prepared(call: ListCall) -> ListCall:
     op, tensors, columns = call
     if _uniform(tensors):
         return call
-    count, n = len(op.inputs), length(columns, tensors)
+    count = len(op.inputs)
     rows = []
     for values in elements(columns, tensors):
-        if any(isinstance(x, StorageTensor) for x in values):
+        if any(isinstance(x, Float8Tensor) for x in values):
             raise TypeError(f"foreach.{op.name}(): float8 is a storage dtype and has no arithmetic; convert with "
                             ".to(ag.float32) first")
         rows.append(matched(op, values[:count]))
-    found, changed = [], list(columns)
+    promoted, changed = [], list(columns)
     for k in range(count):
         inputs = [row[k] for row in rows]
         if any(isinstance(x, Tensor) for x in inputs):  # a number beside integers may have become one
             changed[k] = LIST
-            found += [x if isinstance(x, Tensor) else as_tensor(x, like.dtype, like.device)
-                      for x, like in zip(inputs, tensors[:n], strict=True)]
-    return ListCall(op, found, tuple(changed))
+            likes = [next(x for x in row if isinstance(x, Tensor)) for row in rows]
+            promoted += [x if isinstance(x, Tensor) else as_tensor(x, like.dtype, like.device)
+                      for x, like in zip(inputs, likes, strict=True)]
+    return ListCall(op, promoted, tuple(changed))
 
 
 def _uniform(tensors: list[Tensor]) -> bool:

@@ -37,16 +37,16 @@ _COMPUTES: dict[str, Callable[..., Any]] = {
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
     """The results of the op for all elements, in new arrays."""
     in_numpy = on_cpu(arrays)
-    found = [] if in_numpy else _launched(op, arrays, columns)
-    left = [i for i, result in enumerate(found) if result is None]
+    results = [] if in_numpy else _launched(op, arrays, columns)
+    left = [i for i, result in enumerate(results) if result is None]
     try:
         if in_numpy:
             return list(_one_by_one(op, arrays, columns, in_numpy))
         for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
-            found[i] = result
+            results[i] = result
     except ValueError as error:
         raise _explained(error, op, arrays, columns) from error
-    return found
+    return results
 
 
 def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
@@ -58,8 +58,8 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
         targets = [targets[i] for i in left]
         arrays, columns = _chosen(arrays, columns, left)
     elif direct := _direct(op, arrays, columns, writes=True):
-        compute, given = direct
-        for _ in map(compute, *given, targets):
+        compute, args = direct
+        for _ in map(compute, *args, targets):
             pass
         return
     for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
@@ -99,11 +99,11 @@ def _direct(
         return None
     if name == "lerp" and not (isinstance(columns[2], (int, float)) and abs(columns[2]) < 0.5):
         return None
-    given = parameters(used, arrays)
+    args = parameters(used, arrays)
     for k, column in enumerate(used):
         if isinstance(column, (int, float)) and len(dtypes) == 1:
-            given[k] = repeat(np.array(column, arrays[0].dtype))  # NumPy would convert the number in every call
-    return (_UFUNCS if by_ufunc else _COMPUTES)[name], given
+            args[k] = repeat(np.array(column, arrays[0].dtype))  # NumPy would convert the number in every call
+    return (_UFUNCS if by_ufunc else _COMPUTES)[name], args
 
 
 def _launched(
@@ -111,29 +111,29 @@ def _launched(
 ) -> list[Any]:  # fmt: skip
     """The results that kernels have computed, in the arrays `into` or in new ones, None for the other elements."""
     n = length(columns, arrays)
-    found: list[Any] = [None] * n
-    for rows, given in groups(columns, n):
-        steps = steps_of(op.name, given)
+    results: list[Any] = [None] * n
+    for rows, values in groups(columns, n):
+        steps = steps_of(op.name, values)
         if steps:
             lists = [[arrays[start + i] for i in rows] for start in range(0, len(arrays), n)]
             targets = None if into is None else [into[i] for i in rows]
             for i, result in zip(rows, launches.chained(steps, lists, targets), strict=True):
-                found[i] = result
-    return found
+                results[i] = result
+    return results
 
 
 def _chosen(arrays: Sequence[Any], columns: Columns, rows: Sequence[int]) -> tuple[list[Any], Columns]:
     """The elements `rows` of a call."""
     n = length(columns, arrays)
-    given = tuple([Each([column[i] for i in rows]) if type(column) is Each else column for column in columns])
-    return [arrays[start + i] for start in range(0, len(arrays), n) for i in rows], given
+    chosen = tuple([Each([column[i] for i in rows]) if type(column) is Each else column for column in columns])
+    return [arrays[start + i] for start in range(0, len(arrays), n) for i in rows], chosen
 
 
 def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, in_numpy: bool = False) -> Iterator[Any]:
     """Computes the results of forward, one after the other; in_numpy: the arrays are known to be NumPy's."""
     if not arrays:
         return iter(())
-    count, forward = len(op.inputs), op.forward
+    count = len(op.inputs)
     inputs, attributes = columns[:count], columns[count:]
     in_numpy = in_numpy or on_cpu(arrays)
     if _rounds(arrays, inputs):
@@ -142,10 +142,10 @@ def _one_by_one(op: OpDef, arrays: Sequence[Any], columns: Columns, in_numpy: bo
         return map(direct[0], *direct[1])
     if Each in map(type, attributes):
         return map(functools.partial(_single, op), elements(columns, arrays))
-    given = dict(zip(op.attributes, attributes, strict=True))
+    named = dict(zip(op.attributes, attributes, strict=True))
     if in_numpy:
-        return map(functools.partial(forward, np, **given), *parameters(inputs, arrays))
-    return (forward(backend.namespace(*values), *values, **given) for values in elements(inputs, arrays))
+        return map(functools.partial(op.forward, np, **named), *parameters(inputs, arrays))
+    return (op.compute(backend.namespace(*values), *values, **named) for values in elements(inputs, arrays))
 
 
 def _rounds(arrays: Sequence[Any], inputs: Columns) -> bool:
@@ -159,16 +159,16 @@ def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
     inputs, attributes = values[: len(op.inputs)], dict(zip(op.attributes, values[len(op.inputs) :], strict=True))
     half = next((x.dtype for x in inputs if getattr(x, "dtype", None) in HALF), None)
     if half is None or all(x is None or hasattr(x, "dtype") for x in inputs):
-        return op.forward(backend.namespace(*inputs), *inputs, **attributes)
+        return op.compute(backend.namespace(*inputs), *inputs, **attributes)
     wide = [x.astype(float32) if hasattr(x, "dtype") else x for x in inputs]
-    return op.forward(backend.namespace(*wide), *wide, **attributes).astype(half)
+    return op.compute(backend.namespace(*wide), *wide, **attributes).astype(half)
 
 
 def _explained(error: ValueError, op: OpDef, arrays: Sequence[Any], columns: Columns) -> RuntimeError:
     """A RuntimeError with PyTorch's text for the first element whose shapes do not broadcast."""
     text = str(error)
     for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
-        if found := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
-            text = f"{found} (element {i})"
+        if reason := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):
+            text = f"{reason} (element {i})"
             break
     return RuntimeError(f"foreach.{op.name}: {text}")

@@ -42,15 +42,15 @@ def length(columns: Columns, tensors: Sequence[Any]) -> int:
 
 def parameters(columns: Columns, tensors: Sequence[Any]) -> list[Any]:
     """For each parameter an iterable of its values."""
-    found: list[Any] = []
+    params: list[Any] = []
     n, start = length(columns, tensors), 0
     for column in columns:
         if column is LIST:
-            found.append(tensors[start : start + n])
+            params.append(tensors[start : start + n])
             start += n
         else:
-            found.append(column if type(column) is Each else repeat(column, n))
-    return found
+            params.append(column if type(column) is Each else repeat(column, n))
+    return params
 
 
 def elements(columns: Columns, tensors: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -67,14 +67,14 @@ class Group(NamedTuple):
 
 def groups(columns: Columns, n: int, *more: Sequence[Any]) -> list[Group]:
     """The elements grouped by their numbers and by their values in the lists `more`."""
-    each = [column for column in columns if type(column) is Each]
+    lists = [column for column in columns if type(column) is Each]
     more = tuple([values for values in more if values.count(values[0]) < n])
-    if not each and not more:
+    if not lists and not more:
         return [Group(list(range(n)), columns)]
-    found: dict[tuple[Any, ...], list[int]] = {}
-    for i, key in enumerate(zip(*each, *more, strict=True)):
-        found.setdefault(key, []).append(i)
-    return [Group(rows, _at(columns, rows[0])) for rows in found.values()]
+    rows_of: dict[tuple[Any, ...], list[int]] = {}
+    for i, key in enumerate(zip(*lists, *more, strict=True)):
+        rows_of.setdefault(key, []).append(i)
+    return [Group(rows, _at(columns, rows[0])) for rows in rows_of.values()]
 
 
 def _at(columns: Columns, i: int) -> Columns:

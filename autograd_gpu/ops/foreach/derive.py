@@ -29,7 +29,7 @@ def derived(name: str, doc: str, module: str) -> Any:
     def batch(F: Any, n: int, batched: Sequence[bool], *tensors: Any, columns: Columns) -> Any:
         return _batch(op, F, n, batched, tensors, columns)
 
-    body["sensitive"] = bool(op.sensitive)
+    body["no_lossy_save"], body["keeps_layout"] = bool(op.no_lossy_save), not op.contiguous
     body |= {"forward": forward, "grads": _joint(op), "reads": _reads(op), "jvp": _jvp(op), "batch": batch}
     return defop(type(f"foreach_{name}", (), body))
 
@@ -39,12 +39,12 @@ def derived(name: str, doc: str, module: str) -> Any:
 
 def _readers(op: OpDef) -> dict[str, frozenset[str]]:
     """Maps inputs and "out" to the inputs whose rules read them; a shape or dtype counts as the input itself."""
-    found: dict[str, set[str]] = {}
+    readers: dict[str, set[str]] = {}
     for name, rule in op.rules.items():
         for _, kind, what in op.asked(rule) if rule is not None else ():
             if kind != "attribute":
-                found.setdefault(what, set()).add(name)
-    return {what: frozenset(names) for what, names in found.items()}
+                readers.setdefault(what, set()).add(name)
+    return {what: frozenset(names) for what, names in readers.items()}
 
 
 def _reads(op: OpDef) -> Callable[..., list[bool]]:
@@ -55,14 +55,14 @@ def _reads(op: OpDef) -> Callable[..., list[bool]]:
         listed = [what for what, column in zip(op.inputs, columns, strict=False) if column is LIST]
         n = len(need) // len(listed)
         needs = {what: need[k * n : k * n + n] for k, what in enumerate(listed)}
-        found: list[bool] = []
+        flags: list[bool] = []
         for what in listed if name == "tensors" else ["out"]:
             asking = [needs[reader] for reader in readers.get(what, ()) if reader in needs]
             if len(asking) < 2:
-                found += asking[0] if asking else [False] * n
+                flags += asking[0] if asking else [False] * n
             else:
-                found += map(any, zip(*asking, strict=True))
-        return found
+                flags += map(any, zip(*asking, strict=True))
+        return flags
 
     return reads
 
@@ -117,11 +117,11 @@ class Part(NamedTuple):
 def _parts(op: OpDef, F: Any, columns: Columns, n: int, *alike: Sequence[Any]) -> Iterator[Part]:
     """Splits the elements such that those of a part have the same numbers, and the same values in the lists `alike`."""
     together = op.batch is BROADCASTING
-    for rows, given in groups(columns, n, *alike):
+    for rows, values in groups(columns, n, *alike):
         if together:
-            yield Part(RowFunctions(F), rows, given, True)
+            yield Part(RowFunctions(F), rows, values, True)
         else:
-            yield from [Part(F, [i], given, False) for i in rows]
+            yield from [Part(F, [i], values, False) for i in rows]
 
 
 def _lists(columns: Columns, tensors: Sequence[Any] | None, n: int) -> list[Sequence[Any] | None]:
@@ -134,19 +134,19 @@ def _joint(op: OpDef) -> Callable[..., Any]:
     def grads(F: Any, g: Sequence[Any], need: Any, tensors: Any, out: Any, columns: Columns) -> list[Any]:
         n = len(g)
         lists = _lists(columns, tensors, n)
-        found: list[Any] = []
+        results: list[Any] = []
         present = [x is not None for x in g]
         one_by_one = op.batch is not BROADCASTING or (F is RAW and on_cpu(list(compress(g, present))))
         listed = [what for what, column in zip(op.inputs, columns, strict=False) if column is LIST]
         for k, name in enumerate(listed):
-            wanted = need[k * n : k * n + n]
+            flags = need[k * n : k * n + n]
             if not all(present):
-                wanted = [a and b for a, b in zip(wanted, present, strict=True)]
+                flags = [a and b for a, b in zip(flags, present, strict=True)]
             if one_by_one:
-                found += _by_element(op, name, F, g, wanted, lists, out, columns)
+                results += _by_element(op, name, F, g, flags, lists, out, columns)
             else:
-                found += _by_parts(op, name, F, g, wanted, lists, out, columns)
-        return found
+                results += _by_parts(op, name, F, g, flags, lists, out, columns)
+        return results
 
     return _asking(op, grads)
 
@@ -166,7 +166,7 @@ def _by_element(
     if all(wanted):
         return starmap(functools.partial(rule, F), calls)
     results = starmap(functools.partial(rule, F), compress(calls, wanted))
-    return [next(results) if each else None for each in wanted]
+    return [next(results) if flag else None for flag in wanted]
 
 
 def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns: Columns) -> list[Iterable[Any]]:
@@ -174,28 +174,28 @@ def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns:
     rest, values = iter(lists), {}
     for what, column in zip((*op.inputs, *op.attributes), columns, strict=True):
         values[what] = next(rest) if column is LIST else column if type(column) is Each else repeat(column)
-    found: list[Iterable[Any]] = []
+    answers: list[Iterable[Any]] = []
     for _, kind, what in op.asked(rule):
         if kind == "out":
-            found.append(out)
+            answers.append(out)
         elif kind in ("shape", "dtype"):
-            found.append([getattr(value, kind, None) for value in islice(values[what], len(lists[0]))])
+            answers.append([getattr(value, kind, None) for value in islice(values[what], len(lists[0]))])
         else:
-            found.append(values[what])
-    return found
+            answers.append(values[what])
+    return answers
 
 
 def _by_parts(
     op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
 ) -> Iterable[Any]:
     """What `_by_element` returns, by a call of the rule on Rows for all elements that have the same numbers."""
-    found: list[Any] = [None] * len(g)
+    grads: list[Any] = [None] * len(g)
     for part in _parts(op, F, columns, len(g), wanted):
         if wanted[part.rows[0]]:
             values = part.unpack(_gradient(op, name, part, part.pack(g), lists, out))
             for i, value in zip(part.rows, values, strict=True):
-                found[i] = value
-    return found
+                grads[i] = value
+    return grads
 
 
 def _gradient(op: OpDef, name: str, part: Part, g: Any, lists: Any, out: Any) -> Any:
@@ -216,15 +216,15 @@ def _jvp(op: OpDef) -> Callable[..., Any]:
     def jvp(F: Any, t: Sequence[Any], tensors: Any, out: Any, columns: Columns) -> tuple[Any, ...]:
         n = length(columns, tensors)
         lists, tangents = _lists(columns, tensors, n), _lists(columns, t, n)
-        found: list[Any] = [None] * n
-        for part in _parts(op, F, columns, n, *[[x is None for x in each or ()] for each in tangents]):
-            given = iter(tangents)
-            moved = [next(given) if column is LIST else None for column in columns[: len(op.inputs)]]
-            pushed = [None if each is None or each[part.rows[0]] is None else part.pack(each) for each in moved]
+        results: list[Any] = [None] * n
+        for part in _parts(op, F, columns, n, *[[x is None for x in t_list or ()] for t_list in tangents]):
+            rest = iter(tangents)
+            moved = [next(rest) if column is LIST else None for column in columns[: len(op.inputs)]]
+            pushed = [None if t_list is None or t_list[part.rows[0]] is None else part.pack(t_list) for t_list in moved]
             call = Call(op, part.arguments(op, lists), part.attributes(op), (part.pack(out),))
             for i, value in zip(part.rows, part.unpack(push_forward(part.F, call, pushed)[0]), strict=True):
-                found[i] = value
-        return tuple(found)
+                results[i] = value
+        return tuple(results)
 
     return jvp
 
@@ -237,10 +237,10 @@ def _batch(
 ) -> Sequence[Any]:
     """Runs elementwise ops on all elements at once, others element by element."""
     count = len(op.inputs)
-    flags = [each[:count] for each in elements(columns, batched)]
-    rows = [list(each) for each in elements(columns, tensors)]
-    for i, (values, given) in enumerate(zip(rows, flags, strict=True)):
-        flags[i] = tuple([flag is True and column is LIST for flag, column in zip(given, columns, strict=False)])
+    flags = [entry[:count] for entry in elements(columns, batched)]
+    rows = [list(entry) for entry in elements(columns, tensors)]
+    for i, (values, own_flags) in enumerate(zip(rows, flags, strict=True)):
+        flags[i] = tuple([flag is True and column is LIST for flag, column in zip(own_flags, columns, strict=False)])
         if True not in flags[i]:  # the results have the batch dimension also where no input does
             at = next(k for k, column in enumerate(columns) if column is LIST)
             values[at] = F.expand(values[at], (n, *values[at].shape))
@@ -248,10 +248,10 @@ def _batch(
     if op.batch is not BROADCASTING:
         names = tuple(op.attributes)
         return tuple([
-            run_batched(F, op, n, given, values[:count], dict(zip(names, values[count:], strict=True)))
-            for values, given in zip(rows, flags, strict=True)
+            run_batched(F, op, n, own_flags, values[:count], dict(zip(names, values[count:], strict=True)))
+            for values, own_flags in zip(rows, flags, strict=True)
         ])  # fmt: skip
-    inputs = [aligned(F, given, values[:count]) for values, given in zip(rows, flags, strict=True)]
+    inputs = [aligned(F, own_flags, values[:count]) for values, own_flags in zip(rows, flags, strict=True)]
     listed = [k for k in range(count) if columns[k] is LIST]
     result: Sequence[Any] = getattr(F, f"foreach_{op.name}")([row[k] for k in listed for row in inputs], columns)
     return result

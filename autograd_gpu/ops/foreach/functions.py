@@ -21,8 +21,8 @@ from .inplace import in_place
 
 def run(call: ListCall) -> tuple[Tensor, ...]:
     call = prepared(call)
-    found: tuple[Tensor, ...] = getattr(RECORD, f"foreach_{call.op.name}")(call.tensors, call.columns)
-    return found
+    outs: tuple[Tensor, ...] = getattr(RECORD, f"foreach_{call.op.name}")(call.tensors, call.columns)
+    return outs
 
 
 def _function(of: str, inplace: bool = True) -> Callable[[Callable[..., ListCall]], Callable[..., ListCall]]:
@@ -176,7 +176,7 @@ def div(input: Sequence[Tensor], other: Any) -> ListCall:
 
 @_function("maximum")
 def maximum(input: Sequence[Tensor], other: Any) -> ListCall:
-    """The larger of input and other, of each element; `other`: a list of tensors or numbers, or a number.
+    """The larger of input and other, of each element; `other`: a list of tensors or numbers, a number or a 0-d tensor.
 
     >>> ag.foreach.maximum([ag.tensor([1.0, 3.0])], 2.0)
     (tensor([2., 3.]),)
@@ -186,7 +186,7 @@ def maximum(input: Sequence[Tensor], other: Any) -> ListCall:
 
 @_function("minimum")
 def minimum(input: Sequence[Tensor], other: Any) -> ListCall:
-    """The smaller of input and other, of each element; `other`: a list of tensors or numbers, or a number.
+    """The smaller of input and other, of each element; `other`: a list of tensors or numbers, a number or a 0-d tensor.
 
     >>> ag.foreach.minimum([ag.tensor([1.0, 3.0])], 2.0)
     (tensor([1., 2.]),)
@@ -265,10 +265,18 @@ def _with_value(
 def addcmul(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Any = 1) -> ListCall:
     """input + value * tensor1 * tensor2 of each element; `value`: a number, or one per element in a list or vector.
 
+    Beside integers a value is cut to an integer, as in PyTorch.
+
     >>> ag.foreach.addcmul([ag.ones(1)], [ag.tensor([2.0])], [ag.tensor([3.0])], value=0.5)
     (tensor([4.]),)
     """
-    return _with_value("addcmul", input, tensor1, tensor2, value)
+    call = _with_value("addcmul", input, tensor1, tensor2, value)
+    if all(x.is_floating_point() for x in call.tensors[: len(input)]):
+        return call
+    values = call.columns[3] if type(call.columns[3]) is Each else [call.columns[3]] * len(input)
+    whole = [not any(x.is_floating_point() for x in row) for row in zip(input, tensor1, tensor2, strict=True)]
+    values = Each([int(v) if cut else v for v, cut in zip(values, whole, strict=True)])
+    return call._replace(columns=(*call.columns[:3], values))
 
 
 @_function("addcdiv")
@@ -302,6 +310,6 @@ def powsum(input: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[
     >>> ag.foreach.powsum([ag.tensor([3.0, 4.0]), ag.tensor([-2.0])])
     (tensor(25.), tensor(4.))
     """
-    given = listed("powsum", input) if dtype is None else [x.to(dtype) for x in listed("powsum", input)]
-    powers = run(_two("pow", "powsum", run(_call("abs", given, LIST)), as_number("foreach.powsum", "ord", ord)))
+    inputs = listed("powsum", input) if dtype is None else [x.to(dtype) for x in listed("powsum", input)]
+    powers = run(_two("pow", "powsum", run(_call("abs", inputs, LIST)), as_number("foreach.powsum", "ord", ord)))
     return run(sum(powers))

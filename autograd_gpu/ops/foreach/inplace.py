@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...backend.arrays import dtypes, strides
-from ...config import GRAD_OFF, INFERENCE, MODES, RECORDING_MASK, TRANSFORMED
 from ...core.extend import FLOAT, INFERENCE_STORAGE, RECORD, Parameter, Tensor, bump_version, plain, public
+from ...modes import GRAD_OFF, INFERENCE, MODES, RECORDING_MASK, TRANSFORMED
 from ..inplace.record import announce, check_result, check_writable, link, refuse_stretched
 from ..inplace.record import in_place as in_place_on_one
 from ..inplace.write import check_fits
@@ -39,13 +39,13 @@ def in_place(call: Callable[..., ListCall]) -> Callable[..., list[Tensor]]:
 
 
 def _write(name: str, call: ListCall) -> list[Tensor]:
-    n, given = length(call.columns, call.tensors), call
+    n, original = length(call.columns, call.tensors), call
     targets = call.tensors[:n]
     recorded = _check_writable(name, call.tensors, n)
     call = prepared(call)
-    promoted = call is not given and any(a is not b for a, b in zip(call.tensors, given.tensors, strict=False))
-    if MODES.bits > RECORDING_MASK or promoted or (recorded and _meet(given, n)):
-        _in_order(name, given)
+    promoted = call is not original and any(a is not b for a, b in zip(call.tensors, original.tensors, strict=False))
+    if MODES.bits > RECORDING_MASK or promoted or (recorded and _meet(original, n)):
+        _in_order(name, original)
     elif recorded:
         _record(name, call, targets)
     else:
@@ -81,10 +81,10 @@ def _in_order(name: str, call: ListCall) -> None:
 
 def _meet(call: ListCall, n: int) -> bool:
     """Whether an element reads or writes memory that another one writes."""
-    found: dict[int, list[int]] = {}
+    places: dict[int, list[int]] = {}
     for i, x in enumerate(call.tensors):
-        found.setdefault(_key(x), []).append(i)
-    pairs = [pair for group in found.values() for pair in itertools.combinations(group, 2)]
+        places.setdefault(_key(x), []).append(i)
+    pairs = [pair for group in places.values() for pair in itertools.combinations(group, 2)]
     extents = {i: strides.extent(call.tensors[i]._array) for pair in pairs for i in pair}
     return any(i < n and (j - i) % n and _overlap(extents[i], extents[j]) for i, j in pairs)
 
@@ -118,8 +118,8 @@ def _record(name: str, call: ListCall, targets: Sequence[Tensor]) -> None:
     for original in originals:
         original._storage = None
     stand_in = {id(x): original for x, original in zip(targets, originals, strict=True)}
-    given = [stand_in.get(id(x), x) for x in call.tensors]
-    outs = getattr(RECORD, f"foreach_{call.op.name}")(given, call.columns)
+    inputs = [stand_in.get(id(x), x) for x in call.tensors]
+    outs = getattr(RECORD, f"foreach_{call.op.name}")(inputs, call.columns)
     for x, out in zip(targets, outs, strict=True):
         check_result(name, x, out)
     node = next((out._fn for out in outs if out._fn is not None), None)

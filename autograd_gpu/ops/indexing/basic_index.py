@@ -143,7 +143,7 @@ class basic_set:
     forward = _basic_set
     def grad_x(F, g, key): return F.basic_set(g, 0.0, key)
     def grad_src(F, g, src_shape, key): return assigned(F, F.basic_index(g, key), src_shape)
-    types, numbers, chooses = SAME, True, True
+    types, numbers, selects_only = SAME, True, True
     jvp, batch = LINEAR, _basic_set_batch
 
 
@@ -204,4 +204,4 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     >>> ag.narrow_copy(ag.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
     """
-    return RECORD.clone(narrow(input, dim, start, length))
+    return RECORD.contiguous_copy(narrow(input, dim, start, length))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...backend.arrays.dtypes import int64
+from ...backend.arrays.flat_index import add_at, grid, picked
 from ...core.extend import LINEAR, Tensor, along, defop, expanded, other_words, public
 from ..shape.reshape import common_shape, expand, ravel, reshape
 from .basic_index import basic_index, check_non_negative, wrap_dim
-from .flat_index import add_at, grid, picked
 from .index import INDEX_DTYPES, index_error_text
 
 # The ops take tensors of one dimension or more and a negative `dim`, which the public functions ensure.
@@ -27,7 +27,7 @@ class gather_along:
 
     def forward(xp, x, index, *, dim): return picked(xp, x, index, dim)
     def grad_x(F, g, x_shape, index, dim): return F.gather_along_backward(g, index, dim, x_shape)
-    nondiff = ("index",)
+    integral = ("index",)
     jvp, batch = LINEAR, along("dim")
 
 
@@ -46,7 +46,7 @@ class gather_along_backward:
 
     forward = _gather_along_backward
     def grad_g(F, g, index, dim): return F.gather_along(g, index, dim)
-    nondiff = ("index",)
+    integral = ("index",)
     jvp, batch = LINEAR, _batch_backward
 
 
@@ -129,9 +129,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if indices.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"take_along_dim(): Expected dtype int32/int64 for indices, got {indices.dtype}")
     at = wrap_dim(dim, input.ndim)
-    own, given = input._array.shape, indices._array.shape
-    shape = common_shape("take_along_dim", (*own[:at], 1, *own[at + 1 :]), (*given[:at], 1, *given[at + 1 :]))
-    wide, places = (*shape[:at], own[at], *shape[at + 1 :]), (*shape[:at], given[at], *shape[at + 1 :])
+    own, theirs = input._array.shape, indices._array.shape
+    shape = common_shape("take_along_dim", (*own[:at], 1, *own[at + 1 :]), (*theirs[:at], 1, *theirs[at + 1 :]))
+    wide, places = (*shape[:at], own[at], *shape[at + 1 :]), (*shape[:at], theirs[at], *shape[at + 1 :])
     try:
         return gather_along(expand(input, wide), expand(indices, places), at - input.ndim)
     except IndexError as error:

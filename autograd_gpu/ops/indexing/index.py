@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import backend
+from ... import backend, errors
 from ...backend.arrays.dtypes import INTEGERS, bool_, int32, int64, uint8
+from ...backend.arrays.flat_index import add_at
 from ...core.extend import (
     LINEAR,
-    Lifted,
-    StorageTensor,
+    Float8Tensor,
+    LevelTensor,
     Tensor,
     defop,
     expanded,
@@ -33,7 +34,6 @@ from ...core.extend import (
 from ..shape.reshape import reshape
 from .basic_index import FULL, basic_index, check_non_negative, wrap_dim
 from .batched_key import BatchedKey
-from .flat_index import add_at
 
 SUMS = "adding at indices (index_add, index_put with accumulate=True, the gradients of indexing and embedding)"
 
@@ -120,7 +120,7 @@ class advanced_index:
     forward = _advanced_index
     def grad_x(F, g, x_shape, i0, i1, i2, i3, dims):
         return F.advanced_index_backward(g, i0, i1, i2, i3, dims=dims, shape=x_shape)
-    nondiff = ("i0", "i1", "i2", "i3")
+    integral = ("i0", "i1", "i2", "i3")
     jvp, batch = LINEAR, _advanced_index_batch
 
 
@@ -136,7 +136,7 @@ class advanced_index_backward:
 
     forward = _advanced_index_backward
     def grad_g(F, g, i0, i1, i2, i3, dims): return F.advanced_index(g, i0, i1, i2, i3, dims=dims)
-    nondiff = ("i0", "i1", "i2", "i3")
+    integral = ("i0", "i1", "i2", "i3")
     jvp, batch = LINEAR, _advanced_index_backward_batch
 
 
@@ -147,13 +147,13 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: a view for integers, slices, None and Ellipsis, a copy if tensors, arrays or lists are among them.
 
     IndexError for an invalid key. Slices may have negative steps. A list, nested or not, is one index tensor; masks are
-    bool, uint8 masks are an error.
+    bool; a uint8 tensor is a mask, too, with PyTorch's warning, and a uint8 array is an error.
 
     >>> x = ag.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> x[:, 1], x[x > 2], x[[1, 0], 0]
     (tensor([2., 4.]), tensor([3., 4.]), tensor([3., 1.]))
     """
-    if type(x) is StorageTensor:
+    if type(x) is Float8Tensor:
         codes = wrap(x._array)
         codes._storage = storage_of(x)
         picked = getitem(codes, key)
@@ -167,10 +167,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             key = key_part(x, key)
         if type(key) is Tensor and _leads(x._array, key._array):
             return advanced_index(x, key, dims=(-x._array.ndim,))
-        if type(key) is tuple and (found := simple_key(x._array, key)) is not None:
-            return advanced_index(x, *found[0], dims=found[1])
+        if type(key) is tuple and (simple := simple_key(x._array, key)) is not None:
+            return advanced_index(x, *simple[0], dims=simple[1])
         parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
-        if any(isinstance(part, Lifted) for part in parts):
+        if any(isinstance(part, LevelTensor) for part in parts):
             x, parts = _with_numbers_picked(x, parts)
         if any(isinstance(part, Tensor) for part in parts):
             view, indices, dims = split_key(x, parts)
@@ -183,7 +183,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _is_lifted_number(index: Any) -> bool:
-    return isinstance(index, Lifted) and not index.ndim and index.dtype != bool_
+    return isinstance(index, LevelTensor) and not index.ndim and index.dtype != bool_
 
 
 def _with_numbers_picked(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
@@ -252,12 +252,15 @@ def key_part(x: Tensor, part: Any) -> Any:
     if index is None:
         raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
                          f"indices (got {type(part).__name__})")
+    if index.dtype == uint8 and isinstance(part, Tensor):
+        errors.warn_user("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
+        index = index != 0
     if index.dtype == uint8 or (index.dtype not in INTEGERS and index.dtype != bool_):
         raise IndexError("tensors used as indices must be int64, int32 or bool tensors, "
                          f"got {index.dtype}; convert with .to(...)")
-    if not index.ndim and index.dtype != bool_ and not index.is_cuda and not is_batched(index):
+    if not index.ndim and index.dtype != bool_ and index.device == backend.CPU and not is_batched(index):
         return int(index)
-    return index if index.is_cuda == x.is_cuda else wrap(backend.to_device(index._array, x.device))
+    return index if index.device.type == x.device.type else wrap(backend.to_device(index._array, x.device))
 
 
 def split_key(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:

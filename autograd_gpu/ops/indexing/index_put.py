@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend.arrays.dtypes import bool_, fitting, int32, int64
+from ...backend.arrays.dtypes import FULL_FLOATS, bool_, fitting, int32, int64
+from ...backend.arrays.flat_index import add_at
 from ...backend.cuda import exact
 from ...core.extend import (
     LINEAR,
@@ -18,9 +19,11 @@ from ...core.extend import (
     SAME,
     Tensor,
     aligned,
+    bump_version,
     defop,
     example,
     expanded,
+    method,
     one_by_one,
     other_words,
     public,
@@ -29,6 +32,7 @@ from ...core.extend import (
 )
 from ..creation.convert import to
 from ..creation.factories import zeros
+from ..inplace.record import check_writable, in_place, is_recorded
 from ..shape.reshape import reshape
 from .basic_index import FULL, assigned, basic_set, key_along, select_key, wrap_dim
 from .batched_key import BatchedKey
@@ -65,8 +69,8 @@ def _picked(F, g, values_shape, i0, i1, i2, i3, dims):
     """The gradient of `values`, which may have been broadcast."""
     if not values_shape and i1 is None and i0.dtype == bool_:
         return F.sum(F.where(_over(F, i0, dims), g, 0.0))  # also for a batch of masks
-    found = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
-    return found if found.shape == values_shape else assigned(F, found, values_shape)
+    grad = F.advanced_index(g, i0, i1, i2, i3, dims=dims)
+    return grad if grad.shape == values_shape else assigned(F, grad, values_shape)
 
 
 def _in_examples(F, op, name, n, batched, x, values, indices, dims):
@@ -110,8 +114,8 @@ class advanced_set:
     def grad_x(F, g, i0, i1, i2, i3, dims): return F.advanced_set(g, 0.0, i0, i1, i2, i3, dims=dims)
     grad_values = _picked
     jvp, batch = LINEAR, _advanced_set_batch
-    nondiff, promoted = ("i0", "i1", "i2", "i3"), ("x", "values")
-    types, numbers, chooses = SAME, True, True
+    integral, promoted = ("i0", "i1", "i2", "i3"), ("x", "values")
+    types, numbers, selects_only = SAME, True, True
 
 
 def _advanced_add(xp, x, values, i0, i1=None, i2=None, i3=None, *, dims):
@@ -141,7 +145,7 @@ class advanced_add:
     def grad_x(F, g): return g
     grad_values = _picked
     jvp, batch = _advanced_add_jvp, _advanced_add_batch
-    nondiff, promoted, types = ("i0", "i1", "i2", "i3"), ("x", "values"), SAME
+    integral, promoted, types = ("i0", "i1", "i2", "i3"), ("x", "values"), SAME
 
 
 @public(methods=True)
@@ -156,9 +160,9 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     if values._array.dtype != input._array.dtype:
         raise RuntimeError("Index put requires the source and destination dtypes match, got "
                            f"{input.dtype} for the destination and {values.dtype} for the source.")
-    op, found = advanced_add if accumulate else advanced_set, simple_key(input._array, tuple(indices))
-    if found is not None:
-        return _placed(op, input, values, *found)
+    op, simple = advanced_add if accumulate else advanced_set, simple_key(input._array, tuple(indices))
+    if simple is not None:
+        return _placed(op, input, values, *simple)
     parts = [FULL if part is None else _index_part(input, part) for part in indices]
     if not any(isinstance(part, Tensor) for part in parts):
         raise IndexError("index_put: indices must hold at least one tensor")
@@ -173,8 +177,8 @@ def _index_part(x: Tensor, part: Any) -> Tensor:
     if not isinstance(part, Tensor) and not backend.is_array(part) and not isinstance(part, (list, tuple)):
         raise TypeError(f"index_put: indices are tensors or None, not {type(part).__name__}; for slices use "
                         "slice_scatter")
-    found = key_part(x, part)
-    return wrap(backend.to_device(np.asarray(found), x.device)) if isinstance(found, int) else found
+    index = key_part(x, part)
+    return wrap(backend.to_device(np.asarray(index), x.device)) if isinstance(index, int) else index
 
 
 def _placed(op: Any, x: Tensor, values: Any, indices: Sequence[Tensor], dims: tuple[int, ...]) -> Tensor:
@@ -214,7 +218,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> T
     return index
 
 
-@public(methods=True, inplace=True, out=True)
+@public(methods=True, out=True)
 @other_words
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """input plus alpha * source[k] at index[k] of dimension `dim`, for every k; out of place.
@@ -226,16 +230,47 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return _along(advanced_add, input, dim, index, source if alpha == 1 else source * alpha)
 
 
+_add_recorded = in_place(index_add, "index_add_")
+
+
+@method()
+@other_words
+def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """Adds alpha * source[k] to input at index[k] of dimension `dim`, for every k; returns input.
+
+    >>> x = ag.zeros(3)
+    >>> x.index_add_(0, ag.tensor([0, 2, 0]), ag.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
+    x = input
+    array = x._array
+    if type(array) is not np.ndarray or not array.ndim or array.dtype not in FULL_FLOATS or alpha != 1:
+        return _add_recorded(x, dim, index, source, alpha=alpha)
+    if not array.flags.c_contiguous or is_recorded(x, (index, source)) or np.may_share_memory(array, source._array):
+        return _add_recorded(x, dim, index, source)
+    index = _checked("index_add_", x, dim, index, source)  # written directly: a copy of x takes longer than the sums
+    check_writable("index_add_", x)
+    add_at(np, array, wrap_dim(dim, array.ndim) - array.ndim, (index._array,), source._array, "index_add_")
+    bump_version(x)
+    return x
+
+
 @public(methods=True, inplace=True, out=True)
 @other_words
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source[k] at index[k] of dimension `dim`, for every k.
 
-    For repeated indices it is undefined which element is written, and the gradient of source is wrong.
+    For repeated indices it is undefined which element is written, and the gradient of source is wrong. A vector takes a
+    0-d source for one index.
 
     >>> ag.index_copy(ag.zeros(3), 0, ag.tensor([2, 0]), ag.tensor([1.0, 2.0]))
     tensor([2., 0., 1.])
     """
+    if input.ndim == 1 and not source.ndim:
+        if index.numel() != 1:
+            raise IndexError("index_copy(): When source is scalar, index should have one element "
+                             f"(got {index.numel()})")
+        source = reshape(source, (1,))
     return _along(advanced_set, input, dim, _checked("index_copy", input, dim, index, source), source)
 
 

@@ -66,7 +66,7 @@ class masked_fill:
     def grad_x(F, g, mask): return F.where(mask, 0.0, g)
     grad_value = _masked_value_back
     jvp, batch = LINEAR, _masked_fill_batch
-    nondiff, broadcasts, numbers = ("mask",), True, True
+    integral, broadcasts, numbers = ("mask",), True, True
     scalars = ("value",)
     takes_out = False
     public = methods = True

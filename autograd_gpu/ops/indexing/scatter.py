@@ -4,31 +4,30 @@ index_reduce.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
+from ...backend.arrays.flat_index import FEW, add_at, flat_indices, grid
 from ...backend.cuda import exact
-from ...core.extend import LEADING, LINEAR, LOOP, RECORD, SAME, Tensor, defop, is_batched, other_words, public
+from ...core.extend import LEADING, LINEAR, RECORD, SAME, Tensor, defop, other_words, public
 from ..creation.factories import constant_like, full
-from ..creation.factories import ones as ones_of
 from ..creation.from_data import as_tensor
 from ..shape.reshape import expand, reshape
 from .basic_index import wrap_dim
-from .flat_index import FEW, add_at, flat_indices, grid
 from .gather import checked, corner, vector
-from .index import advanced_index, index_select, index_vector
-from .index_put import advanced_set, index_copy
+from .index import index_select, index_vector
+from .index_put import index_copy
+from .scatter_prod import scatter_prod
 
 # The ops take tensors of one dimension or more and a negative `dim`, which the public functions ensure.
 
 
 def _scatter_along(xp, x, index, src, *, dim):
     out = xp.array(x, order="C")
-    if xp is not np or index.size < FEW:
+    if not backend.many(index, FEW):
         out[grid(xp, index, dim)] = exact.assignable(src, out)
         return out
     flat = flat_indices(out.shape, 0, grid(xp, index, dim))
@@ -51,8 +50,8 @@ class scatter_along:
     forward = _scatter_along
     def grad_x(F, g, index, dim): return F.scatter_along(g, index, 0.0, dim)
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
-    nondiff, promoted = ("index",), ("x", "src")
-    types, numbers, chooses = SAME, True, True
+    integral, promoted = ("index",), ("x", "src")
+    types, numbers, selects_only = SAME, True, True
     scalars = ("src",)
     jvp, batch = LINEAR, LEADING
 
@@ -68,7 +67,7 @@ class scatter_sum:
     forward = _scatter_sum
     def grad_x(F, g): return g
     def grad_src(F, g, index, dim): return F.gather_along(g, index, dim)
-    nondiff, promoted, types = ("index",), ("x", "src"), SAME
+    integral, promoted, types = ("index",), ("x", "src"), SAME
     jvp, batch = LINEAR, LEADING
 
 
@@ -128,11 +127,15 @@ def extremes_at(xp, x, key, src, largest):
     return _restored(xp, out, x.dtype)
 
 
+def _scatter_extreme_cuda(xp, x, index, src, *, dim, largest):
+    return extremes_at(xp, x, grid(xp, index, dim), src, largest) if src.size else xp.array(x)
+
+
 def _scatter_extreme(xp, x, index, src, *, dim, largest):
     if not src.size:
         return xp.array(x)
-    if xp is not np or x.dtype == dtypes.bfloat16:
-        return extremes_at(xp, x, grid(xp, index, dim), src, largest)
+    if x.dtype == dtypes.bfloat16:
+        return _scatter_extreme_cuda(xp, x, index, src, dim=dim, largest=largest)
     out = np.array(x, order="C")
     ufunc = np.maximum if largest else np.minimum
     with np.errstate(invalid="ignore"):  # NumPy warns about NaN
@@ -171,11 +174,11 @@ class scatter_extreme:
     tensor([1., 3.])
     """
 
-    forward = _scatter_extreme
+    forward, cuda = _scatter_extreme, _scatter_extreme_cuda
     grads = _extreme_back
-    nondiff, promoted, types = ("index",), ("x", "src"), SAME
+    integral, promoted, types = ("index",), ("x", "src"), SAME
     jvp, batch = _extreme_jvp, LEADING
-    sensitive = True
+    no_lossy_save = True
 
 
 # ---- the public functions ------------------------------------------------------------------------------
@@ -210,10 +213,10 @@ def scatter(
             raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
         src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=input.dtype, device=input.device)
         return scatter_reduce(input, dim, index, src, "sum" if reduce == "add" else "prod")
-    given = isinstance(src, Tensor)
-    dim, index = checked("scatter", input, dim, index, src if given else None)
+    is_tensor = isinstance(src, Tensor)
+    dim, index = checked("scatter", input, dim, index, src if is_tensor else None)
     index = vector(index)
-    values = corner(vector(src), index) if given else dtypes.fitting(src, input.dtype)
+    values = corner(vector(src), index) if is_tensor else dtypes.fitting(src, input.dtype)
     result = scatter_along(vector(input), index, values, dim)
     return result if input.ndim else reshape(result, ())
 
@@ -231,54 +234,6 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     index = vector(index)
     result = scatter_sum(vector(input), index, corner(vector(src), index), dim)
     return result if input.ndim else reshape(result, ())
-
-
-def _scatter_order(xp, index, *, shape, dim):
-    places = xp.arange(math.prod(shape)).reshape(shape)[grid(xp, index, dim)].reshape(-1)
-    order = xp.argsort(places)
-    return places[order], order
-
-
-@defop
-class scatter_order:
-    """(places, order): the flat indices into a tensor of `shape` of what scatter writes to, and the order that sorts
-    them.
-
-    >>> from autograd_gpu.ops.indexing.scatter import scatter_order
-    >>> scatter_order(ag.tensor([2, 0]), (3,), -1)
-    scatter_order_result(places=tensor([0, 2]), order=tensor([1, 0]))
-    """
-
-    forward = _scatter_order
-    outputs, nondiff = ("places", "order"), True
-    batch = LOOP
-
-
-def _products(x: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
-    """x times all elements of src with the same index.
-
-    1. Sort the elements of src by index.
-    2. Multiply each by the element 1, 2, 4, ... before it if both have the same index: the last element of an index is
-       then the product of all of them. These are recorded ops, so derivatives of any order are right for zeros, too.
-    3. Multiply x by the last elements.
-    """
-    count, length, step = x.numel(), index.numel(), 1
-    if not length:
-        return x
-    flat, order = scatter_order(index, x.shape, dim)
-    product = advanced_index(reshape(src, (-1,)), order, dims=(-1,))
-    while step < length:
-        joined = flat[step:] == flat[:-step]
-        if not is_batched(joined) and not joined.any():
-            break
-        before = RECORD.where(joined, product[:-step], constant_like(product[step:], 1))
-        product = RECORD.cat([product[:step], product[step:] * before])
-        step *= 2
-    beyond = constant_like(flat[:1], count)  # the place of all elements but the last one of an index
-    target = RECORD.where(flat == RECORD.cat([flat[1:], beyond]), beyond, flat)
-    ones = ones_of(count + 1, dtype=x.dtype, device=x.device)
-    factors = advanced_set(ones, product, target, dims=(-1,))
-    return x * reshape(factors[:count], x.shape)
 
 
 def _means(x: Tensor, index: Tensor, src: Tensor, dim: int, include_self: bool) -> Tensor:
@@ -312,7 +267,7 @@ def _reduced(x: Tensor, index: Tensor, src: Tensor, dim: int, reduce: str, inclu
     if reduce == "mean":
         return _means(x, index, src, dim, include_self)
     if reduce == "prod":
-        return _products(x, index, src, dim)
+        return scatter_prod(x, index, src, dim)
     return scatter_extreme(x, index, src, dim, reduce == "amax")
 
 

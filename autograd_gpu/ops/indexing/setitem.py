@@ -10,9 +10,9 @@ from ... import backend, errors
 from ...backend.arrays import strides
 from ...backend.arrays.dtypes import fitting
 from ...backend.cuda import exact
-from ...core.extend import StorageTensor, Tensor, bump_version, holds_recorded, wrap
+from ...core.extend import Float8Tensor, Tensor, bump_version, wrap
 from ..creation.from_data import as_tensor
-from ..inplace.record import check_writable, is_recorded, record, refuse_stretched
+from ..inplace.record import announce, check_writable, is_recorded, record, refuse_stretched
 from ..inplace.write import copy_, put
 from ..shape.reshape import broadcast_to, reshape
 from .index import BASIC, MOST, advanced_key, flat_index_of, index_error_text, key_part, split_key
@@ -21,7 +21,10 @@ from .index_put import advanced_set
 
 def target_and_key(x: Tensor, key: Any) -> tuple[Any, Any]:
     """An array and a key with x[key] = array[key], by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
-    parts = [key_part(x, part) for part in (key if type(key) is tuple else (key,))]
+    given = key if type(key) is tuple else (key,)
+    if BASIC.issuperset(map(type, given)):
+        return x._array, given
+    parts = [key_part(x, part) for part in given]
     if not any(isinstance(part, Tensor) for part in parts):
         return x._array, tuple(parts)
     view, indices, dims = split_key(wrap(x._array), parts)
@@ -31,9 +34,9 @@ def target_and_key(x: Tensor, key: Any) -> tuple[Any, Any]:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: a tensor that broadcasts to x[index], or a number."""
     recorded = is_recorded(x, (value,))
-    if not recorded:  # else the view that is written to is checked
-        check_writable("x[index] = value", x, allow_expanded=True)
-    if isinstance(x, StorageTensor) and not isinstance(value, Tensor):
+    if not recorded and x._storage is not None:  # else the view that is written to is checked
+        announce(x._storage)
+    if isinstance(x, Float8Tensor) and not isinstance(value, Tensor):
         value = as_tensor(value).to(x.device, x.dtype)
     if value is None or isinstance(value, str):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
@@ -41,11 +44,13 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if shape and shape[0] == 1:
         value = _without_leading_ones(value)
     array = value._array if isinstance(value, Tensor) else backend.admitted(value) if backend.is_array(value) else value
-    if backend.is_array(array) and backend.device_of(array) != x.device:
+    if type(array) is np.ndarray is type(x._array):
+        pass
+    elif backend.is_array(array) and backend.device_of(array) != x.device:
         if array.ndim:
             raise errors.mixed_devices("setitem", [str(x.device), str(backend.device_of(array))])
         array = array.item()
-    if isinstance(x, StorageTensor) != isinstance(value, StorageTensor):
+    if isinstance(x, Float8Tensor) != isinstance(value, Float8Tensor):
         raise TypeError("setitem: convert the value to the tensor's dtype first, a float8 dtype has no implicit casts")
     try:
         if recorded:
@@ -99,9 +104,6 @@ def warn_expanded(name: str, example: str) -> None:
 
 def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value as an in-place operation on the view of x by the basic parts of the key."""
-    if holds_recorded(x):  # whose views cannot be written to
-        record("x[index] = value", x, _assigned_by_number, _as_values(x, value), index)
-        return
     parts = [key_part(x, part) for part in (index if type(index) is tuple else (index,))]
     if not any(isinstance(part, Tensor) for part in parts):
         view = x if parts == [...] else x[tuple(parts)]
@@ -118,12 +120,6 @@ def _record_assignment(x: Tensor, index: Any, value: Any) -> None:
 
 def _as_values(x: Tensor, value: Any) -> Tensor:
     return value.to(x.device, x.dtype) if isinstance(value, Tensor) else as_tensor(value, x.dtype, x.device)
-
-
-def _assigned_by_number(x: Tensor, values: Tensor, index: Any) -> Tensor:
-    numbers = reshape(as_tensor(np.arange(x.numel()), device=x.device), x.shape)[index]
-    values = broadcast_to(values, numbers.shape)
-    return reshape(advanced_set(reshape(x, (-1,)), values, numbers, dims=(-1,)), x.shape)
 
 
 def _assigned(view: Tensor, values: Tensor, indices: list[Tensor], dims: tuple[int, ...]) -> Tensor:

@@ -11,17 +11,16 @@ from typing import Any
 
 from ... import errors
 from ...backend.arrays import dtypes, strides
-from ...config import GRAD_OFF, INFERENCE, MODES, SAVING, TRANSFORMED
 from ...core.extend import (
     INFERENCE_STORAGE,
     RECORD,
     EnoughSaved,
-    Lifted,
+    Float8Tensor,
+    LevelTensor,
     OpNode,
     SavedIntoView,
     SavedOutput,
     Storage,
-    StorageTensor,
     Tensor,
     bump_version,
     check_inplace,
@@ -33,12 +32,13 @@ from ...core.extend import (
     push_written,
     rebase_history,
     refuse_inner,
-    refuse_taped,
     set_apart,
     storage_of,
+    value_for,
     withholding,
     write_lifted,
 )
+from ...modes import GRAD_OFF, INFERENCE, MODES, SAVING, TRANSFORMED
 
 # What `check_writable` answers about a write that `record` has to do, and why.
 IN_GRAPH, IN_LEVEL = 1, 2
@@ -60,7 +60,7 @@ def check_writable(name: str, x: Tensor, *others: Any, allow_expanded: bool = Fa
     in_level = MODES.bits & TRANSFORMED and concerns_level(x, others)
     if in_level:
         refuse_inner(name, x, others)
-        if isinstance(x, Lifted):
+        if isinstance(x, LevelTensor):
             return IN_LEVEL
     array, storage = x._array, x._storage
     in_graph = changes_graph(x, others)
@@ -105,7 +105,7 @@ def changes_graph(x: Tensor, others: tuple[Any, ...]) -> bool:
 def refuse_storage(name: str, *values: Any) -> None:
     """TypeError for a float8 tensor."""
     for value in values:
-        if isinstance(value, StorageTensor):
+        if isinstance(value, Float8Tensor):
             raise TypeError(f"{name}: {value.dtype} is a storage dtype and has no arithmetic; convert with "
                             ".to(ag.float32) first")
 
@@ -154,9 +154,8 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     in_level = MODES.bits & TRANSFORMED and concerns_level(x, (*args, *kwargs.values()))
     if in_level:
         refuse_inner(name, x, (*args, *kwargs.values()))
-        if isinstance(x, Lifted):
+        if isinstance(x, LevelTensor):
             return write_lifted(name, x, function, args, kwargs)
-        refuse_taped(name)
     original = plain(x)
     original._storage = None
     op = getattr(function, "op", None)
@@ -166,18 +165,20 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     if in_level:
         set_apart(original, x)
     array = x._array
-    given = [original if a is x or a is array else a for a in args]
+    operands = [original if a is x or a is array else a for a in args]
     kwargs = {key: original if a is x or a is array else a for key, a in kwargs.items()}
     if MODES.bits & SAVING:
-        result, withheld = withholding(function, original, *given, **kwargs)
+        result, withheld = withholding(function, original, *operands, **kwargs)
     else:
-        result, withheld = function(original, *given, **kwargs), []
-    del given, kwargs
+        result, withheld = function(original, *operands, **kwargs), []
+    del operands, kwargs
     if result is original:
         return x
     check_result(name, x, result)
     if result._array.dtype is not array.dtype:
         result = RECORD.cast(result, x.dtype)
+    if in_level:
+        result = value_for(x, result)
     if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
         original._array = array.copy()
     bump_version(x)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...config import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
-from ...core.extend import Lifted, Tensor, adopt_view, bump_version, check_inplace, set_gradient_edge, version_of
+from ...core.extend import LevelTensor, Tensor, adopt_view, bump_version, check_inplace, set_gradient_edge, version_of
+from ...modes import GRAD_OFF, INFERENCE, MODES, TRANSFORMED
 from .record import announce, changes_graph, named
 
 
@@ -15,7 +15,7 @@ def in_place_view(function: Any, name: str) -> Any:
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
         recorded = not MODES.bits & (GRAD_OFF | INFERENCE)
-        if not isinstance(x, Lifted) and changes_graph(x, ()):
+        if not isinstance(x, LevelTensor) and changes_graph(x, ()):
             check_inplace(name, x)
         if x._storage is not None:
             announce(x._storage)
@@ -27,7 +27,7 @@ def in_place_view(function: Any, name: str) -> Any:
         bump_version(x)
         if MODES.bits & TRANSFORMED:
             adopt_view(x, result)
-            if isinstance(x, Lifted):
+            if isinstance(x, LevelTensor):
                 return x
         x._array = result._array
         if recorded and result._fn is not None:

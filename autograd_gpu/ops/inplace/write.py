@@ -15,13 +15,14 @@ from ...backend.arrays import dtypes
 from ...backend.cuda import exact
 from ...core.extend import (
     RECORD,
-    Lifted,
-    StorageTensor,
+    Float8Tensor,
+    LevelTensor,
     Tensor,
     as_number,
     bump_version,
-    ended,
     method,
+    numbers_last,
+    outlived,
     overwrite,
     public,
     refresh_if_stale,
@@ -39,20 +40,23 @@ def _operand(name: str, x: Tensor, other: Any) -> Any:
     value = other._array if isinstance(other, Tensor) else other
     if _alike(x, other):
         return value
-    if isinstance(other, Lifted):  # of a level that is on, `record` would have taken it
-        ended(other._level)
+    if isinstance(other, LevelTensor):  # of a level that is on, `record` would have taken it
+        return _operand(name, x, outlived(other))
     refuse_storage(name, x, other)
     if backend.is_array(value):
         if value is other:
-            refuse_storage(name, given := wrap_given(value))
-            value = given._array
-        if backend.device_of(value) != x.device and not (value.ndim == 0 and not backend.is_cuda(value)):
-            raise errors.mixed_devices(name, [str(x.device), str(backend.device_of(value))])
+            refuse_storage(name, wrapped := wrap_given(value))
+            value = wrapped._array
+        home = backend.device_of(value)
+        if home != x.device and (value.ndim or home != backend.CPU):
+            raise errors.mixed_devices(name, [str(x.device), str(home)])
         if dtypes.category(value.dtype) > dtypes.category(x.dtype):
             raise RuntimeError(f"result type {value.dtype} can't be cast to the desired output type {x.dtype}")
         check_fits(name, x, value.shape)
-        return value.item() if x.is_cuda and not backend.is_cuda(value) else value
-    if not isinstance(value, (bool, int, float, np.generic)):
+        return value if home == x.device else value.item()
+    if isinstance(value, np.generic):
+        value = value.item()  # its dtype counts no more than that of a Python number
+    if not isinstance(value, (bool, int, float)):
         raise TypeError(f"{name}: expected a number, a Tensor or an array, not {type(value).__name__}")
     if dtypes.category(dtypes.result_type([], [], [value])) > dtypes.category(x.dtype):
         raise RuntimeError(f"result type {type(value).__name__} can't be cast to the desired output type {x.dtype}")
@@ -63,7 +67,7 @@ def _alike(x: Tensor, other: Any) -> bool:
     """Whether `other` is a tensor of x's shape and dtype, both on the CPU and not float8."""
     a, b = x._array, other._array if isinstance(other, Tensor) else None
     alike = type(a) is np.ndarray is type(b) and a.dtype is b.dtype and a.shape == b.shape
-    return alike and type(x) is not StorageTensor and type(other) is not StorageTensor
+    return alike and type(x) is not Float8Tensor and type(other) is not Float8Tensor
 
 
 def _is_number(value: Any) -> bool:
@@ -93,13 +97,18 @@ def _update(x: Tensor, ufunc: str, value: Any) -> Tensor:
 
 def _scaled(name: str, x: Tensor, value: Any, alpha: Any) -> Any:
     """alpha * value, at least one of them a number, in x's integer dtype."""
-    scaled = value * dtypes.fitting(as_number(name, "alpha", alpha), x.dtype)
+    factor = as_number(name, "alpha", alpha)
+    if x.dtype not in dtypes.FLOATS and isinstance(factor, (float, np.floating)):
+        raise errors.float_factor("alpha")
+    scaled = value * dtypes.fitting(factor, x.dtype)
     return dtypes.wrapped(scaled, x.dtype) if type(scaled) is int and x.dtype in dtypes.INTEGERS else scaled
 
 
 @method()
-def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
-    """x += alpha * other."""
+def add_(x: Tensor, other: Any, tensor: Any = None, *, alpha: float = 1) -> Tensor:
+    """x += alpha * other; add_(alpha, other) is PyTorch's deprecated form."""
+    if tensor is not None:
+        _, other, alpha = numbers_last("add_", 2, x, other, tensor)
     if check_writable("add_", x, other):
         return record("add_", x, add, other, alpha=alpha)
     value = _operand("add_", x, other)
@@ -107,8 +116,10 @@ def add_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 
 @method("sub_", "subtract_")
-def sub_(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
-    """x -= alpha * other."""
+def sub_(x: Tensor, other: Any, tensor: Any = None, *, alpha: float = 1) -> Tensor:
+    """x -= alpha * other; sub_(alpha, other) is PyTorch's deprecated form."""
+    if tensor is not None:
+        _, other, alpha = numbers_last("sub_", 2, x, other, tensor)
     if check_writable("sub_", x, other):
         return record("sub_", x, sub, other, alpha=alpha)
     value = _operand("sub_", x, other)
@@ -149,7 +160,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     else:
         value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
         check_fits("copy_", x, value.shape)
-        if isinstance(x, StorageTensor) or isinstance(value, StorageTensor):
+        if isinstance(x, Float8Tensor) or isinstance(value, Float8Tensor):
             value = value.to(x.device, x.dtype)
         if recorded:
             other = value = to(value, x.device, x.dtype)

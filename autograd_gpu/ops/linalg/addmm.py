@@ -77,6 +77,7 @@ class addmm:
     types, broadcasts = SAME, ALWAYS
     def jvp(F, t, mat1, mat2, beta, alpha): return _product_jvp(t, F.mm, F.addmm, mat1, mat2, beta, alpha)
     batch = _batch_addmm
+    numbers_first = True
     public = methods = inplace = True
 
 
@@ -101,6 +102,7 @@ class baddbmm:
     types, broadcasts = SAME, ALWAYS
     def jvp(F, t, batch1, batch2, beta, alpha): return _product_jvp(t, F.bmm, F.baddbmm, batch1, batch2, beta, alpha)
     batch = _batch_baddbmm
+    numbers_first = True
     public = methods = inplace = True
 
 
@@ -152,6 +154,7 @@ class addbmm:
         return _product_jvp(t, functools.partial(F.contract, equation=SUMMED), F.addbmm, batch1, batch2, beta, alpha)
 
     batch = _batch_addbmm
+    numbers_first = True
     public = methods = inplace = True
 
 
@@ -190,6 +193,7 @@ class addmv:
     types, broadcasts = SAME, ALWAYS
     def jvp(F, t, mat, vec, beta, alpha): return _product_jvp(t, F.mv, F.addmv, mat, vec, beta, alpha)
     batch = _batch_addmv
+    numbers_first = True
     public = "addmv", "addmv_"
     methods = inplace = True
 
@@ -226,4 +230,5 @@ class addr:
     types, broadcasts = PROMOTE, ALWAYS
     def jvp(F, t, vec1, vec2, beta, alpha): return _product_jvp(t, F.outer, F.addr, vec1, vec2, beta, alpha)
     batch = _batch_addr
+    numbers_first = True
     public = methods = inplace = True

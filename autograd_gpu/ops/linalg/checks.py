@@ -58,8 +58,7 @@ def raise_if_failed(name: str, info: Any, text: Callable[[int], str]) -> None:
 
 def info_array(info: Any, a: Any) -> Any:
     """`info` as an int32 array on a's device, one number per matrix."""
-    full = np.full(a.shape[:-2], info, np.int32)
-    return full if type(a) is np.ndarray else backend.to_device(full, backend.device_of(a))
+    return backend.to_device(np.full(a.shape[:-2], info, np.int32), backend.device_of(a))
 
 
 def converged(name: str, text: str, function: Callable[..., Any], *args: Any) -> Any:

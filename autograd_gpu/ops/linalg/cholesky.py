@@ -69,11 +69,11 @@ class solve_triangular:
 
     forward = _solve_triangular
     grads = _solve_triangular_back
-    called = ("input", "B")
+    parameter_names = ("input", "B")
     types, broadcasts = SAME, ALWAYS
     jvp, batch = _solve_triangular_jvp, _solve_triangular_batch
     public = "linalg.solve_triangular"
-    sensitive = True
+    no_lossy_save = True
 
 
 # ---- Cholesky -----------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class cholesky:
     grad_a = _cholesky_back
     jvp, batch = _cholesky_jvp, MATRICES
     public = "cholesky", "linalg.cholesky"
-    methods = sensitive = True
+    methods = no_lossy_save = True
 
 
 @defop

@@ -54,12 +54,12 @@ class det:
     """
 
     forward = _det
-    called = ("A",)
+    parameter_names = ("A",)
     def grad_a(F, g, a): return _per_matrix(F, g) * F.cofactor(a)
     def jvp(F, t, a): return F.sum(t * F.cofactor(a), (-2, -1))
     batch = MATRICES
     public = "det", "linalg.det"
-    methods = sensitive = True
+    methods = no_lossy_save = True
 
 
 def _slogdet(xp, a):
@@ -84,11 +84,11 @@ class slogdet:
     forward = _slogdet
     grad_a = _slogdet_back
     def jvp(F, t, a): return None, F.sum(t * F.mT(F.inv(a, False)), (-2, -1))
-    called = ("A",)
+    parameter_names = ("A",)
     outputs = ("sign", "logabsdet")
     batch = MATRICES
     public = "slogdet", "linalg.slogdet"
-    methods = sensitive = True
+    methods = no_lossy_save = True
 
 
 @public(methods=True)
@@ -125,8 +125,8 @@ def _by_singular_values(xp, a, compute):
     unfit = ~xp.isfinite(a).all((-2, -1))[..., None, None]
     if not unfit.any():
         return compute(a)
-    found = compute(backend.where(xp, unfit, xp.eye(a.shape[-1], dtype=a.dtype), a))
-    return backend.where(xp, unfit, a.dtype.type(math.nan), found)
+    result = compute(backend.where(xp, unfit, xp.eye(a.shape[-1], dtype=a.dtype), a))
+    return backend.where(xp, unfit, a.dtype.type(math.nan), result)
 
 
 def _cofactor(xp, a):

@@ -10,6 +10,7 @@ import numpy as np
 from ... import backend
 from ...core.extend import FLOAT, LINEAR, MATRICES, Tensor, defop, one_by_one, other_words, public, wrap
 from .._support.half_precision import in_float32
+from ..creation.convert import contiguous
 from ..elementwise.arithmetic import where
 from ..reduction.dimensions import axes
 from ..reduction.norm import norm
@@ -79,8 +80,9 @@ class euclidean_distances:
     grad_x1 = _euclidean_x1
     grad_x2 = _euclidean_x2
     jvp, batch = _euclidean_jvp, MATRICES
+    wide_rules = True
     types, broadcasts = FLOAT, True
-    sensitive = True
+    no_lossy_save = True
 
 
 MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -138,13 +140,14 @@ class row_differences:
             return one_by_one(F, "row_differences", F.row_differences, n, batched, (x, rows, columns))
         return F.row_differences(x, rows, columns)
     jvp = LINEAR
-    nondiff = ("rows", "columns")
+    integral = ("rows", "columns")
 
 
-def _pairs(xp: Any, n: int) -> list[Tensor]:
-    """The row indices of all pairs, on the current device; cached for few rows."""
-    indices = _few_pairs(n) if xp is np and n <= MANY else xp.triu_indices(n, 1)
-    return [wrap(index) for index in indices]
+def _pairs(device: Any, n: int) -> list[Tensor]:
+    """The row indices of all pairs; for few rows from a cache on the host."""
+    if n > MANY:
+        return [wrap(index) for index in backend.make(device, "triu_indices", n, 1)]
+    return [wrap(backend.to_device(index, device)) for index in _few_pairs(n)]
 
 
 _few_pairs = functools.lru_cache(MANY + 1)(lambda n: np.triu_indices(n, 1))
@@ -163,7 +166,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values; got {p}")
-    rows, columns = _pairs(backend.namespace_on(input.device), input.shape[0])
+    rows, columns = _pairs(input.device, input.shape[0])
     return norm(row_differences(input, rows, columns), float(p), -1)
 
 
@@ -184,4 +187,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     (kept,) = axes(dim, input.ndim)
     size = norm(input, float(p), [axis for axis in range(-input.ndim, 0) if axis != kept], True)
-    return input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return contiguous(input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0))

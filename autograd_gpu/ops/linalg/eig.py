@@ -74,7 +74,7 @@ class eigh:
     outputs = ("eigenvalues", "eigenvectors")
     jvp, batch = _eigh_jvp, MATRICES
     public = "linalg.eigh"
-    sensitive = True
+    no_lossy_save = True
 
 
 def _eigvalsh(xp, a, *, UPLO="L"):
@@ -163,7 +163,7 @@ class eig:
     outputs = ("eigenvalues", "eigenvectors")
     jvp, batch = _eig_jvp, MATRICES
     public = "linalg.eig"
-    sensitive = True
+    no_lossy_save = True
 
 
 def _eigvals_back(F, g, a):
@@ -188,4 +188,4 @@ class eigvals:
     grad_a = _eigvals_back
     jvp, batch = _eigvals_jvp, MATRICES
     public = "linalg.eigvals"
-    sensitive = True
+    no_lossy_save = True

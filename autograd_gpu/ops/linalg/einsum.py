@@ -58,9 +58,9 @@ def _layout(equation, a_shape, b_shape):
     inner = [summed] if summed else [()]  # without a sum: a column times a row
     left = _arrangement(a, sizes, *lead, rows, *inner)
     right = _arrangement(b, sizes, *lead, *inner, columns)
-    found = [*batch, *rows, *columns]
-    order = [found.index(s) for s in out]
-    return left, right, bool(summed), tuple([sizes[s] for s in found]), None if order == sorted(order) else order
+    letters = [*batch, *rows, *columns]
+    order = [letters.index(s) for s in out]
+    return left, right, bool(summed), tuple([sizes[s] for s in letters]), None if order == sorted(order) else order
 
 
 def _arranged(x, order, shape):
@@ -131,14 +131,14 @@ def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str
     spare = "".join(s for s in string.ascii_letters if s not in equation)
     hidden = [_ellipsis_rank(i, subs, len(shape)) for i, (subs, shape) in enumerate(zip(inputs, shapes, strict=True))]
     letters = spare[: max(hidden, default=0)]  # the ellipses broadcast: they share their last dimensions
-    found = [subs.replace("...", letters[len(letters) - n :]) for subs, n in zip(inputs, hidden, strict=True)]
+    operands = [subs.replace("...", letters[len(letters) - n :]) for subs, n in zip(inputs, hidden, strict=True)]
     if arrow:
         output = right.replace("...", letters)
     else:
         flat = "".join(inputs).replace(".", "")
         output = letters + "".join(sorted(s for s in set(flat) if flat.count(s) == 1))
-    _check_output(output, found)
-    return found, output
+    _check_output(output, operands)
+    return operands, output
 
 
 def _ellipsis_rank(i: int, subscripts: str, ndim: int) -> int:
@@ -275,10 +275,10 @@ def _one_product(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | No
 
 def _multiplied(a: Operand, b: Operand, needed: str, output: str) -> Operand:
     """Step 3 for one pair: subscripts neither in `needed` nor in the output are summed."""
-    wanted = needed + output
-    x, x_subs = _reduced(*a, wanted + b[1])
-    y, y_subs = _reduced(*b, wanted + x_subs)
-    out = "".join(s for s in dict.fromkeys(x_subs + y_subs) if s in wanted)
+    kept = needed + output
+    x, x_subs = _reduced(*a, kept + b[1])
+    y, y_subs = _reduced(*b, kept + x_subs)
+    out = "".join(s for s in dict.fromkeys(x_subs + y_subs) if s in kept)
     if sorted(out) == sorted(output):
         out = output
     return contract(x, y, equation=f"{x_subs},{y_subs}->{out}"), out

@@ -22,6 +22,7 @@ from ...core.extend import (
     public,
     rank,
 )
+from ..creation.convert import contiguous
 from ..shape.permute import mT
 from .checks import check_matrix, check_system, info_array, raise_if_failed
 from .cholesky import solve_triangular
@@ -123,11 +124,11 @@ class lu_factor_ex:
 
     forward = _packed
     grad_a = _packed_back
-    called = ("A",)
+    parameter_names = ("A",)
     outputs, nondiff_outputs = ("LU", "pivots", "info"), ("pivots", "info")
     jvp, batch = _packed_jvp, MATRICES
     public = "linalg.lu_factor_ex"
-    sensitive = True
+    no_lossy_save = True
 
 
 def _exchanged(rows, swaps):
@@ -143,10 +144,10 @@ def _row_order(xp, pivots, *, rows, inverse=False):
     if swaps.size and not 1 <= swaps.min() <= swaps.max() <= rows:
         raise RuntimeError(f"pivots must be between 1 and the number of rows, {rows}; got {swaps.min()} to "
                            f"{swaps.max()}. Are they those that lu_factor gave with this LU?")
-    found = [_exchanged(rows, row) for row in swaps.reshape(math.prod(swaps.shape[:-1]), swaps.shape[-1]).tolist()]
-    order = np.array(found, np.int64).reshape(*swaps.shape[:-1], rows)
+    orders = [_exchanged(rows, row) for row in swaps.reshape(math.prod(swaps.shape[:-1]), swaps.shape[-1]).tolist()]
+    order = np.array(orders, np.int64).reshape(*swaps.shape[:-1], rows)
     order = order.argsort(-1) if inverse else order
-    return order if xp is np else backend.to_device(order, backend.device_of(pivots))
+    return backend.to_device(order, backend.device_of(pivots))
 
 
 @defop
@@ -204,9 +205,9 @@ def _unpacked_batch(F, n, batched, LU, pivots, *, unpack_data, unpack_pivots):
     def run(LU, pivots): return F.lu_unpack(LU, pivots, unpack_data, unpack_pivots)
     if rank(LU, batched[0]) < 2:
         return one_by_one(F, "lu_unpack", run, n, batched, (LU, pivots))
-    found = run(*expanded(F, n, batched, (LU, pivots)))
+    parts = run(*expanded(F, n, batched, (LU, pivots)))
     asked = (unpack_pivots, unpack_data, unpack_data)
-    return tuple(x if there else F.expand(x, (n, 0)) for x, there in zip(found, asked, strict=True))
+    return tuple(x if there else F.expand(x, (n, 0)) for x, there in zip(parts, asked, strict=True))
 
 
 @defop
@@ -220,8 +221,8 @@ class lu_unpack:
 
     forward = _unpacked
     grad_LU = _unpacked_back
-    nondiff = ("pivots",)
-    called = ("LU_data", "LU_pivots")
+    integral = ("pivots",)
+    parameter_names = ("LU_data", "LU_pivots")
     outputs, nondiff_outputs = ("P", "L", "U"), ("P",)
     jvp, batch = _unpacked_jvp, _unpacked_batch
     public = True
@@ -264,7 +265,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     """
     check_system("linalg.lu_solve", LU, B, left)
     if not left:
-        return mT(lu_solve(LU, pivots, mT(B), adjoint=not adjoint))
+        return contiguous(mT(lu_solve(LU, pivots, mT(B), adjoint=not adjoint)))
     if adjoint:
         x = solve_triangular(mT(LU), B, upper=False)
         x = solve_triangular(mT(LU), x, upper=True, unitriangular=True)

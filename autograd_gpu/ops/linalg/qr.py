@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import backend
+from ...backend.arrays.dtypes import FULL_FLOATS
+from ...backend.cpu import lapack
 from ...core.extend import SAME, Tensor, defop, expanded, one_by_one, public, rank
 from .checks import check_matrix
 
@@ -94,7 +98,7 @@ class qr_factors:
     grad_a = _qr_back
     outputs = ("Q", "R")
     jvp, batch = _qr_jvp, _qr_batch
-    sensitive = True
+    no_lossy_save = True
 
 
 @public("linalg.qr", out=True)
@@ -126,6 +130,8 @@ def _householder(xp, a, tau):
         raise RuntimeError(f"{HOUSEHOLDER}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if n < k:
         raise RuntimeError(f"{HOUSEHOLDER}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if type(a) is np.ndarray and a.ndim == 2 and tau.size and a.dtype in FULL_FLOATS:
+        return lapack.reflected(a, tau)
     q = xp.zeros(a.shape, a.dtype)
     q[..., range(n), range(n)] = 1
     for i in reversed(range(k)):

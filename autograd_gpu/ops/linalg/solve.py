@@ -44,12 +44,12 @@ class inv:
     """
 
     forward = _inv
-    called = ("A",)
+    parameter_names = ("A",)
     def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
     def jvp(F, t, out): return -F.gemm(F.gemm(out, t), out)
     batch = MATRICES
     public = "inverse", "linalg.inv"
-    methods = sensitive = True
+    methods = no_lossy_save = True
 
 
 @defop
@@ -178,11 +178,11 @@ class solve:
 
     forward = _solve
     grads = _solve_back
-    called = ("A", "B")
+    parameter_names = ("A", "B")
     types, broadcasts = SAME, ALWAYS
     jvp, batch = _solve_jvp, _solve_batch
     public = "linalg.solve"
-    sensitive = True
+    no_lossy_save = True
 
 
 solve_result = namedtuple("solve_result", ("result", "info"))

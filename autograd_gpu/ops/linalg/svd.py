@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,16 +50,19 @@ def _decomposed(xp, name, a, function, *args):
 CUSOLVER = ("gesvd", "gesvdj", "gesvda")
 
 
-def _check_driver(xp, name, driver):
-    if driver is not None and xp is np:
+def _refuse_driver(name, driver):
+    if driver is not None:
         raise RuntimeError(f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
                            "backend.")
+
+
+def _check_driver(name, driver):
     if driver is not None and driver not in CUSOLVER:
         raise RuntimeError(f"torch.{name}: unknown svd driver {driver}, please specify driver as one of {CUSOLVER}")
 
 
-def _svd(xp, a, *, full_matrices=True, driver=None):
-    _check_driver(xp, "linalg.svd", driver)
+def _svd(check, xp, a, *, full_matrices=True, driver=None):
+    check("linalg.svd", driver)
     return _decomposed(xp, "linalg.svd", a, backend.decompositions(xp).svd, full_matrices)
 
 
@@ -137,17 +141,17 @@ class svd:
     tensor([4., 3.])
     """
 
-    forward = _svd
+    forward, cuda = partial(_svd, _refuse_driver), partial(_svd, _check_driver)
     grad_a = _svd_back
     jvp, batch = _svd_jvp, MATRICES
-    called = ("A",)
+    parameter_names = ("A",)
     outputs = ("U", "S", "Vh")
     public = "linalg.svd"
-    sensitive = True
+    no_lossy_save = True
 
 
-def _svdvals(xp, a, *, driver=None):
-    _check_driver(xp, "linalg.svdvals", driver)
+def _svdvals(check, xp, a, *, driver=None):
+    check("linalg.svdvals", driver)
     return _decomposed(xp, "linalg.svdvals", a, backend.decompositions(xp).svdvals)
 
 
@@ -170,12 +174,12 @@ class svdvals:
     tensor([4., 3.])
     """
 
-    forward = _svdvals
-    called = ("A",)
+    forward, cuda = partial(_svdvals, _refuse_driver), partial(_svdvals, _check_driver)
+    parameter_names = ("A",)
     grad_a = _svdvals_back
     jvp, batch = _svdvals_jvp, MATRICES
     public = "linalg.svdvals"
-    sensitive = True
+    no_lossy_save = True
 
 
 # ---- pseudoinverse ------------------------------------------------------------------------------------
@@ -189,7 +193,11 @@ def _cutoff(xp, sizes, shape, atol, rtol):
     return xp.maximum(largest * rtol, atol or 0.0)
 
 
-def _pinv(xp, a, *, atol=None, rtol=None, hermitian=False):
+def _pinv(xp, a, *, rcond=None, hermitian=False, atol=None, rtol=None):
+    if rcond is not None:
+        if atol is not None or rtol is not None:
+            raise TypeError("linalg.pinv: rcond is another name of rtol; give atol and rtol without it")
+        rtol = rcond
     linalg = backend.decompositions(xp)
     if hermitian:
         check_square("linalg.pinv", a)
@@ -225,8 +233,9 @@ def _pinv_jvp(F, t, a, p):
 class pinv:
     """The Moore-Penrose pseudoinverse; singular values up to max(atol, rtol * the largest) count as 0.
 
-    rtol is by default max(m, n) times the dtype's eps, or 0 if atol is passed. With `hermitian` only the lower triangle
-    of a symmetric matrix is read. The gradient is that at constant rank. float32 or float64.
+    rtol, or its older name rcond, is by default max(m, n) times the dtype's eps, or 0 if atol is passed. With
+    `hermitian` only the lower triangle of a symmetric matrix is read. The gradient is that at constant rank. float32 or
+    float64.
 
     >>> ag.linalg.pinv(ag.tensor([[2.0, 0.0], [0.0, 0.0]]))
     tensor([[0.5, 0. ],
@@ -238,7 +247,7 @@ class pinv:
     def jvp(F, t, a, out): return _pinv_jvp(F, t, a, out)
     batch = MATRICES
     public = "linalg.pinv"
-    sensitive = True
+    no_lossy_save = True
 
 
 @public(methods=True)
@@ -298,7 +307,7 @@ def _least_squares(xp, a, b, *, rcond=None):
 
 def _least_squares_back(F, g, need, a, b, rcond):
     g = g[0]
-    p = F.pinv(a, None, rcond)
+    p = F.pinv(a, rcond)
     grad_a = _pinv_back(F, F.gemm(g, b, False, True), a, p) if need[0] else None
     return grad_a, F.gemm(p, g, True, False) if need[1] else None
 
@@ -306,7 +315,7 @@ def _least_squares_back(F, g, need, a, b, rcond):
 def _least_squares_jvp(F, t, a, b, solution, rcond):
     """P t_b, and _pinv_jvp times b with P b = x: -P t x + P (t P)ᵀ (b - a x) + (1 - P a) (P t)ᵀ x."""
     t_a, t_b = t
-    p, x = F.pinv(a, None, rcond), solution
+    p, x = F.pinv(a, rcond), solution
     if t_a is None:
         return F.gemm(p, t_b), None, None
     shift, off = F.gemm(t_a, x), b - F.gemm(a, x)
@@ -342,7 +351,7 @@ class least_squares:
     types, broadcasts = SAME, ALWAYS
     outputs, nondiff_outputs = ("solution", "rank", "singular_values"), ("rank", "singular_values")
     jvp, batch = _least_squares_jvp, _least_squares_batch
-    sensitive = True
+    no_lossy_save = True
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

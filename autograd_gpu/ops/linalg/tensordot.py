@@ -123,10 +123,10 @@ def _kron_back(F, g, other, a_shape, b_shape, of_a):
     first, second = string.ascii_letters[:n], string.ascii_letters[n : 2 * n]
     both = "".join(map("".join, zip(first, second, strict=True)))
     mine, theirs = (first, second) if of_a else (second, first)
-    wanted = a_shape if of_a else b_shape
+    shape = a_shape if of_a else b_shape
     blocks = F.reshape(g, _interleaved(a_shape, b_shape))
     other = F.reshape(other, _padded(other.shape, n))
-    return F.reshape(F.contract(blocks, other, f"{both},{theirs}->{mine}"), wanted)
+    return F.reshape(F.contract(blocks, other, f"{both},{theirs}->{mine}"), shape)
 
 
 def _batch_kron(F, n, batched, a, b):

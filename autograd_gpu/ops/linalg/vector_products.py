@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ... import backend
+from ...backend.arrays import strides
 from ...core.extend import (
     MULTILINEAR,
     PROMOTE,
@@ -58,7 +57,7 @@ class dot:
     forward = _dot
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
-    called = ("input", "tensor")
+    parameter_names = ("input", "tensor")
     types = SAME
     jvp, batch = MULTILINEAR, _dot_batch
     public = "dot", "vdot"
@@ -105,7 +104,7 @@ class vecdot:
     forward = in_float32(_vecdot)
     def grad_a(F, g, b, a_shape, dim): return _spread(F, g, a_shape, b.shape, dim) * b
     def grad_b(F, g, a, b_shape, dim): return _spread(F, g, a.shape, b_shape, dim) * a
-    called = ("x", "y")
+    parameter_names = ("x", "y")
     types, broadcasts = PROMOTE, ALWAYS
     jvp, batch = MULTILINEAR, _vecdot_batch
     public = "linalg.vecdot"
@@ -142,7 +141,7 @@ class outer:
     forward = _outer
     def grad_a(F, g, b): return F.matmul(g, b)
     def grad_b(F, g, a): return F.matmul(a, g)
-    called = ("input", "vec2")
+    parameter_names = ("input", "vec2")
     types = PROMOTE
     jvp, batch = MULTILINEAR, _outer_batch
     public = "outer", "ger"
@@ -169,17 +168,9 @@ def _axis_of_three(a, b, dim):
     return axis
 
 
-NEXT = np.array([1, 2, 0])
-
-
-def _rotated(xp, x, axis):
-    """(y, z, x) for (x, y, z) along `axis`."""
-    return x.take(NEXT, axis) if xp is np else xp.roll(x, -1, axis)
-
-
 def _cross(xp, a, b, *, dim=None):
     axis = _axis_of_three(a, b, dim)
-    return _rotated(xp, a * _rotated(xp, b, axis) - _rotated(xp, a, axis) * b, axis)
+    return strides.rotated(xp, a * strides.rotated(xp, b, axis) - strides.rotated(xp, a, axis) * b, axis)
 
 
 def _cross_batch(F, n, batched, a, b, *, dim):

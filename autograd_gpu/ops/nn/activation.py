@@ -12,32 +12,34 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend.arrays.dtypes import float16
 from ...backend.cpu import numpy_ops
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RECORD, ZERO, Tensor, defop, public
 from .._support.blocks import BLOCK
-from .._support.half_precision import in_float32
+from .._support.half_precision import in_float32, looked_up
 from .activation_formulas import silu_second_derivative
-from .activation_kernels import double_backward, grad_by_kernel, grad_forward, value_forward
+from .activation_kernels import double_backward, grad_forward, value_forward
 
 MANY = 512  # from so many elements on, a selection by bit operations is faster
 
 
 def times(xp: Any, g: Any, t: Any) -> Any:
-    """g * t, written into `t` if shape and dtype allow."""
-    return xp.multiply(g, t, out=t) if g.shape == t.shape and g.dtype == t.dtype else g * t
+    """g * t, written into `t` if shape, strides and dtype allow."""
+    fits = g.strides == t.strides and g.shape == t.shape and g.dtype == t.dtype
+    return xp.multiply(g, t, out=t) if fits else g * t
 
 
 def _squared(xp, x):
     """x * x as a new array, also for a 0-d x, where NumPy would return a scalar."""
-    return xp.multiply(x, x, out=backend.empty(xp, x.shape, x.dtype))
+    return xp.multiply(x, x, out=backend.empty_like(xp, x))
 
 
 # ---- relu --------------------------------------------------------------------------------------------
 
 
 def _relu(xp, x):
-    if xp is not np:
-        return xp.maximum(x, x.dtype.type(0))
+    if x.dtype == float16 and x.size >= BLOCK:
+        return looked_up(_relu, x, {})
     if x.size < BLOCK or x.itemsize < 4 or not x.flags.c_contiguous:
         return np.maximum(x, numpy_ops.constant(0, x.dtype))
     zeros, out = np.zeros(BLOCK, x.dtype), np.empty(x.shape, x.dtype)
@@ -53,8 +55,6 @@ def _relu_grad(xp, h, out):
 
     np.where takes 20 times as long for a random mask, because of mispredicted branches.
     """
-    if xp is not np:
-        return grad_by_kernel("relu", h, out)
     if h.dtype != out.dtype or h.size < MANY:
         return backend.where(xp, out <= 0, h.dtype.type(0), h)  # the gradient passes where out is NaN, as in PyTorch
     bits = np.dtype(f"i{out.itemsize}")
@@ -76,6 +76,7 @@ class relu:
     """
 
     forward = _relu
+    def cuda(xp, x): return xp.maximum(x, x.dtype.type(0))
     def grad_x(F, g, out): return F.relu_grad(g, out)
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -92,7 +93,7 @@ class relu_grad:
     tensor([0., 4.])
     """
 
-    forward = _relu_grad
+    forward, cuda = _relu_grad, grad_forward("relu")
     def grad_h(F, g, out): return F.relu_grad(g, out)
     grad_out = ZERO
     types, broadcasts = FLOAT, True
@@ -104,7 +105,7 @@ class relu_grad:
 
 def logistic(xp, x):
     """sigmoid(x) with full relative accuracy, as a new array."""
-    if xp is np and x.size <= numpy_ops.FEW:  # takes a quarter of the time for few elements, twice the time for many
+    if x.size <= numpy_ops.FEW:  # takes a quarter of the time for few elements, twice the time for many
         return np.asarray(numpy_ops.special().expit(x))
     out = one_plus_exp(xp, x)
     return xp.reciprocal(out, out=out)
@@ -112,7 +113,7 @@ def logistic(xp, x):
 
 def one_plus_exp(xp, x):
     """1 + exp(-x), possibly inf, as a new array."""
-    out = xp.negative(x, out=backend.empty(xp, x.shape, x.dtype))
+    out = xp.negative(x, out=backend.empty_like(xp, x))
     with np.errstate(over="ignore"):
         xp.exp(out, out=out)
     out += 1
@@ -120,7 +121,7 @@ def one_plus_exp(xp, x):
 
 
 def _sigmoid_grad(xp, h, out):
-    t = xp.subtract(1, out, out=backend.empty(xp, out.shape, out.dtype))
+    t = xp.subtract(1, out, out=backend.empty_like(xp, out))
     t *= out
     return times(xp, h, t)
 
@@ -133,7 +134,7 @@ class sigmoid:
     tensor([0.5   , 0.8808])
     """
 
-    forward = in_float32(logistic, value_forward("sigmoid"), passes=True)
+    forward, cuda = in_float32(logistic, passes=True), value_forward("sigmoid")
     def grad_x(F, g, out): return F.sigmoid_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -150,10 +151,10 @@ class sigmoid_grad:
     tensor([0.25])
     """
 
-    forward = in_float32(_sigmoid_grad, grad_forward("sigmoid"), passes=True)
+    forward, cuda = in_float32(_sigmoid_grad, passes=True), grad_forward("sigmoid")
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
-    def fused(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
+    def fused_cuda(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -172,7 +173,7 @@ class tanh:
     tensor([0.    , 0.7616])
     """
 
-    forward = in_float32(lambda xp, x: xp.tanh(x), value_forward("tanh"))
+    forward, cuda = in_float32(lambda xp, x: xp.tanh(x), passes=True), value_forward("tanh")
     def grad_x(F, g, out): return F.tanh_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -189,10 +190,10 @@ class tanh_grad:
     tensor([0.75])
     """
 
-    forward = in_float32(_tanh_grad, grad_forward("tanh"), passes=True)
+    forward, cuda = in_float32(_tanh_grad, passes=True), grad_forward("tanh")
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
-    def fused(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
+    def fused_cuda(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
@@ -209,7 +210,7 @@ def _silu(xp, x):
 
 def _silu_grad(xp, h, x):
     s = logistic(xp, x)
-    t = xp.subtract(1, s, out=backend.empty(xp, x.shape, x.dtype))
+    t = xp.subtract(1, s, out=backend.empty_like(xp, x))
     t *= x
     t += 1
     t *= s
@@ -224,7 +225,7 @@ class silu:
     tensor([0.    , 0.7311])
     """
 
-    forward = in_float32(_silu, value_forward("silu"), passes=True)
+    forward, cuda = in_float32(_silu, passes=True), value_forward("silu")
     def grad_x(F, g, x): return F.silu_grad(g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -242,12 +243,13 @@ class silu_grad:
     tensor([0.5])
     """
 
-    forward = in_float32(_silu_grad, grad_forward("silu"), passes=True)
+    forward, cuda = in_float32(_silu_grad, passes=True), grad_forward("silu")
     def grad_h(F, g, x): return F.silu_grad(g, x)
     def grad_x(F, g, h, x): return g * h * silu_second_derivative(F, x)
-    def fused(F, g, need, h, x): return double_backward("silu", g, need, h, x)
+    def fused_cuda(F, g, need, h, x): return double_backward("silu", g, need, h, x)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
 
 
 # ---- softsign and tanhshrink ---------------------------------------------------------------------------
@@ -271,22 +273,16 @@ class softsign:
     grad_x = _softsign_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     takes_out = False
     public = "softsign", "nn.functional.softsign"
 
 
-@defop
-class tanhshrink:
-    """x - tanh(x).
+@public("tanhshrink", "nn.functional.tanhshrink")
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input). Backward reads the tanh, so input may be written to.
 
     >>> ag.tanhshrink(ag.tensor([0.0, 1.0]))
     tensor([0.    , 0.2384])
     """
-
-    @in_float32
-    def forward(xp, x): return x - xp.tanh(x)
-    def grad_x(F, g, x): return g * F.square(F.tanh(x))
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    takes_out = False
-    public = "tanhshrink", "nn.functional.tanhshrink"
+    return RECORD.sub(input, RECORD.tanh(input))

@@ -97,16 +97,16 @@ def gelu_third_derivative(F: Any, x: Any, approximate: str) -> Any:
 def scaled_elu_grad(F: Any, g: Any, x: Any, scale: float, negative: float, inner: float) -> Any:
     """g times the derivative of: scale * x where x > 0, else negative * (exp(inner * x) - 1)."""
     e = F.exp(F.clamp(x, None, 0.0) * inner)
-    return F.where(x <= 0, g * e * (negative * inner), g if scale == 1 else g * scale)
+    return F.where(x > 0, g if scale == 1 else g * scale, g * e * (negative * inner))
 
 
 def elu_second_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
-    """The second derivative of alpha * (exp(inner * x) - 1) where x <= 0, else 0."""
-    return F.where(x <= 0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner), 0.0)
+    """The second derivative of alpha * (exp(inner * x) - 1) where x < 0, else 0."""
+    return F.where(x >= 0, 0.0, F.exp(F.clamp(x, None, 0.0) * inner) * (alpha * inner * inner))
 
 
 def elu_third_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
-    """The third derivative of alpha * (exp(inner * x) - 1) where x <= 0, else 0."""
+    """The third derivative of alpha * (exp(inner * x) - 1) where x < 0, else 0."""
     return elu_second_derivative(F, x, alpha * inner, inner)
 
 
@@ -114,15 +114,15 @@ def elu_third_derivative(F: Any, x: Any, alpha: float, inner: float) -> Any:
 
 
 def softplus_second_derivative(F: Any, x: Any, beta: float, threshold: float) -> Any:
-    """0 where beta x > threshold, else beta s (1 - s) for s = sigmoid(beta x)."""
-    s = F.sigmoid(x * beta)
-    return F.where(x * beta > threshold, 0.0, s * (1 - s) * beta)
+    """0 where beta x > threshold, else beta s r for s = sigmoid(beta x) and r = 1 - s = sigmoid(-beta x)."""
+    s, rest = F.sigmoid(x * beta), F.sigmoid(x * -beta)
+    return F.where(x * beta > threshold, 0.0, s * rest * beta)
 
 
 def softplus_third_derivative(F: Any, x: Any, beta: float, threshold: float) -> Any:
-    """0 where beta x > threshold, else beta² s (1 - s) (1 - 2 s) for s = sigmoid(beta x)."""
-    s = F.sigmoid(x * beta)
-    return F.where(x * beta > threshold, 0.0, s * (1 - s) * (1 - s * 2) * (beta * beta))
+    """0 where beta x > threshold, else beta² s r (r - s) for s and r as above."""
+    s, rest = F.sigmoid(x * beta), F.sigmoid(x * -beta)
+    return F.where(x * beta > threshold, 0.0, s * rest * (rest - s) * (beta * beta))
 
 
 # ---- the records -----------------------------------------------------------------------------------------

@@ -26,9 +26,7 @@ def grad_by_kernel(activation: str, h: Array, saved: Array, **attributes: Any) -
 
 def double_backward(activation: str, g: Array, need: Any, h: Array, saved: Array, **attributes: Any) -> Any:
     """The gradients of `grad_by_kernel` for h and saved from one kernel; None if the rules have to run instead."""
-    if not (all(need) and backend.is_cuda(g) and g.shape == h.shape == saved.shape):
-        return None
-    if not g.dtype == h.dtype == saved.dtype:
+    if not (all(need) and g.shape == h.shape == saved.shape and g.dtype == h.dtype == saved.dtype):
         return None
     g, h, saved = [kernels.contiguous(a) for a in (g, h, saved)]
     attributes["by_result"] = activation in ("tanh", "sigmoid")

@@ -12,9 +12,9 @@ import math
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...config import no_grad
 from ...core.extend import FLOAT, RECORD, Tensor, added, defop, example, holds_recorded, is_batched, moved, public
 from ...errors import ArgumentError
+from ...modes import no_grad
 from ..inplace.write import add_, mul_
 from ..shape.reshape import reshape
 from .layer_norm import kept_half, native_layer_norm
@@ -59,7 +59,11 @@ def _batch_norm(xp, x, weight, bias, eps):
     out *= _along_channels(scale if weight is None else scale * weight, x.ndim)
     if bias is not None:
         out += _along_channels(bias, x.ndim)
-    return out.astype(dtype, copy=False), mean.astype(dtype, copy=False), var.astype(dtype, copy=False)
+    return out.astype(dtype, copy=False), mean, var  # a variance in half precision would overflow
+
+
+def _cast(F, x, dtype):
+    return x if x is None or x.dtype == dtype else F.cast(x, dtype)
 
 
 def _spread(F, vector, ndim):
@@ -73,8 +77,8 @@ def _per_channel(x):
 
 def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
     """For x: rstd * (h - mean(h) - normal * mean(h * normal)) with h = g * weight; see Note [Batch norm]."""
-    g_out, g_mean, g_var = g
-    axes, n = _non_channel_dims(x.ndim), _per_channel(x)
+    dtype, axes, n = x.dtype, _non_channel_dims(x.ndim), _per_channel(x)
+    x, weight, g_out, g_mean, g_var = [_cast(F, value, mean.dtype) for value in (x, weight, *g)]
 
     def spread(vector):
         return _spread(F, vector, x.ndim)
@@ -91,12 +95,14 @@ def _batch_norm_back(F, g, need, x, weight, mean, var, eps):
         grad_x = added(grad_x, F.expand(spread(g_mean / n), x.shape))
     if need[0] and g_var is not None:
         grad_x = added(grad_x, away * spread(g_var * (2 / n)))
-    return grad_x, grad_weight if need[1] else None, grad_bias if need[2] else None
+    grads = grad_x, grad_weight if need[1] else None, grad_bias if need[2] else None
+    return tuple([_cast(F, value, dtype) for value in grads])
 
 
 def _batch_norm_jvp(F, t, x, weight, mean, var, eps):
     """For x: weight * rstd * (t - mean(t) - normal * mean(t * normal))."""
-    axes, n, std = _non_channel_dims(x.ndim), _per_channel(x), F.sqrt(var + eps)
+    dtype, axes, n, std = x.dtype, _non_channel_dims(x.ndim), _per_channel(x), F.sqrt(var + eps)
+    x, weight, *t = [_cast(F, value, mean.dtype) for value in (x, weight, *t)]
     out = of_mean = of_var = None
 
     def spread(vector):
@@ -111,7 +117,7 @@ def _batch_norm_jvp(F, t, x, weight, mean, var, eps):
         out = added(out, normal * spread(t[1]))
     if t[2] is not None:
         out = added(out, spread(t[2]))
-    return out, of_mean, of_var
+    return _cast(F, out, dtype), of_mean, of_var
 
 
 def _batch_batch_norm(F, n, batched, x, weight, bias, *, eps):
@@ -146,6 +152,8 @@ def _batch_of_affine(F, n, batched, x, weight, bias, eps):
 class native_batch_norm:
     """(x - mean) / sqrt(var + eps) * weight + bias for x (N, C, ...); also each channel's mean and (biased) variance.
 
+    Of half types these two are float32.
+
     >>> from autograd_gpu.ops.nn.batch_norm import native_batch_norm
     >>> native_batch_norm(ag.tensor([[1.0], [3.0]]), None, None, eps=0.0).var
     tensor([1.])
@@ -154,7 +162,7 @@ class native_batch_norm:
     def forward(xp, x, weight=None, bias=None, *, eps=1e-5): return _batch_norm(xp, x, weight, bias, eps)
     grads = _batch_norm_back
     outputs, types = ("out", "mean", "var"), FLOAT
-    sensitive = "mean", "var"  # the gradients of a row or a channel depend on it
+    no_lossy_save = "mean", "var"  # the gradients of a row or a channel depend on it
     jvp, batch = _batch_norm_jvp, _batch_batch_norm
 
 

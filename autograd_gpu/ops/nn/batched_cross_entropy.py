@@ -31,10 +31,10 @@ def _row_factors(F, n, target, weight, ignore_index, reduction, dtype):
         valid_target = F.where(counts, target, 0)
         if weight[1]:
             flat = F.reshape(valid_target, (n, math.prod(target.shape[1:])))
-            found = F.reshape(F.gather_along(weight[0], flat, -1), target.shape)
+            weights = F.reshape(F.gather_along(weight[0], flat, -1), target.shape)
         else:
-            found = F.advanced_index(weight[0], valid_target, dims=(-1,))
-        scale = F.where(counts, found if found.dtype == dtype else F.cast(found, dtype), 0.0)
+            weights = F.advanced_index(weight[0], valid_target, dims=(-1,))
+        scale = F.where(counts, weights if weights.dtype == dtype else F.cast(weights, dtype), 0.0)
     if reduction != "mean":
         return scale, None
     total = _over_rows(F, scale)
@@ -113,5 +113,5 @@ def batch_nll_grad(F, n, batched, h, target, weight, factor, *, classes, ignore_
     rows = of_rows(F, n, h, batched[0], target.shape[1:]) * scale
     if factor is not None:  # inf where no row counts
         rows = F.where(scale == 0, 0.0, rows * of_rows(F, n, factor, batched[3], target.shape[1:]))
-    found = F.class_nll_grad(rows, target, None, None, classes=classes, ignore_index=ignore_index, reduction="none")
-    return found if found.dtype == dtype else F.cast(found, dtype)
+    grad = F.class_nll_grad(rows, target, None, None, classes=classes, ignore_index=ignore_index, reduction="none")
+    return grad if grad.dtype == dtype else F.cast(grad, dtype)

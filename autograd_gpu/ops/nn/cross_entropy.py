@@ -36,7 +36,7 @@ def _row_factors(xp, x, target, weight, ignore_index, reduction):
     classes, dtype = x.shape[-1], wide(x.dtype)
     ignored: Any = None
     factor: Any = None
-    if xp is not np or not check_classes(target, classes, ignore_index):
+    if not check_classes(target, classes, ignore_index):
         ignored = target == ignore_index
     if weight is None:
         scale = xp.ones(target.shape, dtype)
@@ -49,7 +49,7 @@ def _row_factors(xp, x, target, weight, ignore_index, reduction):
         with np.errstate(invalid="ignore", divide="ignore"):  # the mean of ignored rows is 0 / 0
             factor = xp.asarray(1 / (target.size or 1), dtype) if plain else xp.asarray(1 / scale.sum())
             scale *= factor
-    if xp is not np:
+    if ignored is not None:  # there may be unknown classes on CUDA, where they are no error
         scale[~ignored & (target != clipped(xp, target, classes))] = math.nan
     return scale, ignored, factor
 
@@ -79,7 +79,7 @@ def _reduced_loss(xp, losses, ignored, scale, reduction, dtype):
 
 
 def _cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
-    alike = xp is np and weight is None and reduction == "mean" and x.ndim == 2 and x.dtype.itemsize > 2
+    alike = weight is None and reduction == "mean" and x.ndim == 2 and x.dtype.itemsize > 2
     if alike and target.size and check_classes(target, x.shape[1], ignore_index):
         return _mean_cross_entropy(x, target)
     dtype, x = x.dtype, x.astype(wide(x.dtype), copy=False)
@@ -132,7 +132,7 @@ class class_cross_entropy:
 
     forward = _cross_entropy
     grad_x = _cross_entropy_back
-    nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    integral, nondiff, promoted, types = ("target",), ("weight",), ("x",), FLOAT
     outputs, saved = ("loss", "probs"), ("scale",)
     jvp, batch = _cross_entropy_jvp, batch_cross_entropy
 
@@ -169,7 +169,7 @@ class cross_entropy_grad:
     forward = _cross_entropy_grad
     grad_h = _sum_of_rows
     def grad_probs(F, g, h, scale): return g * F.unsqueeze(h * scale, -1)
-    nondiff, broadcasts = ("target", "scale"), ALWAYS
+    integral, nondiff, broadcasts = ("target",), ("scale",), ALWAYS
     promoted, types = ("h", "probs"), FLOAT
     jvp, batch = _cross_entropy_grad_jvp, batch_cross_entropy_grad
 
@@ -177,21 +177,30 @@ class cross_entropy_grad:
 # ---- negative log-likelihood -------------------------------------------------------------------------
 
 
+def _nll_cuda(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    if not x.shape[-1]:
+        return _nll(xp, x, target, weight, ignore_index=ignore_index, reduction=reduction)
+    classes = kernel_classes(x.dtype, target, weight, ignore_index)
+    loss, factor = kernels.nll(contiguous_as(x, x.dtype), classes, reduction)
+    return loss, {"factor": factor if reduction == "mean" else None}
+
+
 def _nll(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean"):
-    if xp is not np and x.shape[-1]:
-        classes = kernel_classes(x.dtype, target, weight, ignore_index)
-        loss, factor = kernels.nll(contiguous_as(x, x.dtype), classes, reduction)
-        return loss, {"factor": factor if reduction == "mean" else None}
     scale, ignored, factor = _row_factors(xp, x, target, weight, ignore_index, reduction)
     losses = -_target_scores(xp, x, target).astype(scale.dtype)
     return _reduced_loss(xp, losses, ignored, scale, reduction, x.dtype), {"factor": factor}
 
 
+def _nll_grad_cuda(xp, h, target, weight=None, factor=None, *, classes, ignore_index, reduction):
+    if not classes:
+        how = {"classes": classes, "ignore_index": ignore_index, "reduction": reduction}
+        return _nll_grad(xp, h, target, weight, factor, **how)
+    factor = None if factor is None else contiguous_as(factor, wide(h.dtype))
+    targets = kernel_classes(h.dtype, target, weight, ignore_index)
+    return kernels.nll_backward(contiguous_as(h, h.dtype), targets, classes, factor)
+
+
 def _nll_grad(xp, h, target, weight=None, factor=None, *, classes, ignore_index, reduction):
-    if xp is not np and classes:
-        factor = None if factor is None else contiguous_as(factor, wide(h.dtype))
-        targets = kernel_classes(h.dtype, target, weight, ignore_index)
-        return kernels.nll_backward(contiguous_as(h, h.dtype), targets, classes, factor)
     out = xp.zeros((*target.shape, classes), h.dtype)
     scale, ignored, _ = _row_factors(xp, out, target, weight, ignore_index, "none")
     if factor is not None:
@@ -226,9 +235,9 @@ class class_nll:
     tensor(2.)
     """
 
-    forward = _nll
+    forward, cuda = _nll, _nll_cuda
     grad_x = _nll_back
-    nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    integral, nondiff, promoted, types = ("target",), ("weight",), ("x",), FLOAT
     saved = ("factor",)
     jvp, batch = _nll_jvp, batch_nll
 
@@ -244,10 +253,10 @@ class class_nll_grad:
     tensor([[ 0., -1.]])
     """
 
-    forward = _nll_grad
+    forward, cuda = _nll_grad, _nll_grad_cuda
     def grad_h(F, g, target, weight, ignore_index, reduction):
         return F.class_nll(g, target, weight, ignore_index, reduction)
-    nondiff, promoted, types = ("target", "weight", "factor"), ("h",), FLOAT
+    integral, nondiff, promoted, types = ("target",), ("weight", "factor"), ("h",), FLOAT
     jvp, batch = LINEAR, batch_nll_grad
 
 
@@ -355,8 +364,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
 
 def _of_no_classes(last: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
     """The loss of scores (N, ..., 0), where every target has to be ignored."""
-    if not last.is_cuda:
-        check_classes(target.array, 0, ignore_index)
+    check_classes(target.array, 0, ignore_index)
     rows = RECORD.where(RECORD.eq(target, ignore_index), RECORD.sum(last, -1), math.nan)
     return rows if reduction == "none" else RECORD.sum(rows) if reduction == "sum" else _no_mean(rows)
 

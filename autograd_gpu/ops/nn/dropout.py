@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from functools import partial
 
 from ... import backend, random
 from ...backend import kernels
@@ -24,6 +23,7 @@ from ...core.extend import (
     wrap,
 )
 from ...errors import ArgumentError, warn_user
+from ..creation.convert import contiguous
 from .exponential_activations import SELU_ALPHA, SELU_SCALE
 from .piecewise_activations import leaky_relu
 
@@ -39,13 +39,16 @@ def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
 
     The mask has an element per element of x, or per channel: the first two dimensions of x.
     """
-    if xp is np:
-        shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
-        mask = random.bernoulli_mask(shape, 1 - p, backend.CPU)
-        out = backend.where(xp, mask, x * scale, dropped - shift)
-        if shift:
-            out += shift
-        return out.astype(x.dtype, copy=False), {"mask": mask}
+    shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
+    mask = random.bernoulli_mask(shape, 1 - p, backend.CPU)
+    out = backend.where(xp, mask, x * scale, dropped - shift)
+    if shift:
+        out += shift
+    return out.astype(x.dtype, copy=False), {"mask": mask}
+
+
+def _apply_by_kernel(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
+    """The same with a `Mask`."""
     each = math.prod(x.shape[2:]) if channels else 1
     count = math.prod(x.shape[:2]) if channels else x.size
     mask = random.default_generator(backend.device_of(x)).draw("mask", 1 - p, count, each)
@@ -62,11 +65,8 @@ class masked_scale:
     tensor([2., 2.])
     """
 
-    def forward(xp, x, *, mask, scale):
-        if xp is np:
-            return kernels.dropout_reference(x, mask, scale)
-        return kernels.dropout(kernels.contiguous(x), mask, scale)
-
+    def forward(xp, x, *, mask, scale): return kernels.dropout_reference(x, mask, scale)
+    def cuda(xp, x, *, mask, scale): return kernels.dropout(kernels.contiguous(x), mask, scale)
     def grad_x(F, g, mask, scale): return F.masked_scale(g, mask, scale)
     types, jvp, batch = FLOAT, LINEAR, LEADING
 
@@ -99,8 +99,8 @@ def _survivors(p):
     return 1 / (1 - p) if p < 1 else 0.0
 
 
-def _dropped(xp, x, *, p, channels=False):
-    return _apply(xp, x, p, channels, _survivors(p))
+def _dropped(apply, xp, x, *, p, channels=False):
+    return apply(xp, x, p, channels, _survivors(p))
 
 
 @defop
@@ -111,13 +111,14 @@ class random_dropout:
     tensor([1., 1., 1.])
     """
 
-    forward = _dropped
+    forward, cuda = partial(_dropped, _apply), partial(_dropped, _apply_by_kernel)
     def grad_x(F, g, mask, p): return _pull(F, g, mask, _survivors(p))
     def batch(F, n, batched, x, *, p, channels): return _in_examples(F, "random_dropout", x, p, channels)
     def random(F, n, batched, x, *, p, channels):
         return _with_one_mask(F, "random_dropout", x, p, channels, _survivors(p))
     jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
+    keeps_layout = False
 
 
 LOWEST = -SELU_SCALE * SELU_ALPHA  # the limit of selu(x) for x -> -inf
@@ -135,8 +136,8 @@ def _alpha_numbers(p):
     return scale, shift, LOWEST * scale + shift
 
 
-def _alpha_dropped(xp, x, *, p, channels=False):
-    return _apply(xp, x, p, channels, *_alpha_numbers(p))
+def _alpha_dropped(apply, xp, x, *, p, channels=False):
+    return apply(xp, x, p, channels, *_alpha_numbers(p))
 
 
 @defop
@@ -148,13 +149,14 @@ class random_alpha_dropout:
     tensor([1., 1., 1.])
     """
 
-    forward = _alpha_dropped
+    forward, cuda = partial(_alpha_dropped, _apply), partial(_alpha_dropped, _apply_by_kernel)
     def grad_x(F, g, mask, p): return _pull(F, g, mask, _alpha_scale(p))
     def batch(F, n, batched, x, *, p, channels): return _in_examples(F, "random_alpha_dropout", x, p, channels)
     def random(F, n, batched, x, *, p, channels):
         return _with_one_mask(F, "random_alpha_dropout", x, p, channels, *_alpha_numbers(p))
     jvp = ELEMENTWISE
     saved, types = ("mask",), FLOAT
+    keeps_layout = False
 
 
 def _drops(p: float, training: bool) -> bool:
@@ -279,6 +281,7 @@ class random_rrelu:
     def grad_x(F, g, x, slopes): return F.chosen(x, x > 0, g, g * slopes)
     saved, types, random = ("slopes",), FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    keeps_layout = False
 
 
 @public("rrelu", "rrelu_", "nn.functional.rrelu_")
@@ -289,7 +292,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     >>> ag.rrelu(ag.tensor([-4.0, 3.0]), 0.25, 0.75)
     tensor([-2.,  3.])
     """
-    return random_rrelu(input, lower, upper) if training else leaky_relu(input, (lower + upper) / 2)
+    return random_rrelu(input, lower, upper) if training else contiguous(leaky_relu(input, (lower + upper) / 2))
 
 
 # ---- gumbel_softmax ------------------------------------------------------------------------------------

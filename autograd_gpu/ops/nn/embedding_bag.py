@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ... import backend
+from ...backend.arrays.dtypes import wide
 from ...core.extend import RECORD, Tensor, public, refuse_batched, wrap
 from ...errors import ArgumentError
+from ..creation.factories import arange, full, ones, zeros
+from ..indexing.scatter import scatter_reduce
 
 MODES = ("sum", "mean", "max")
 
@@ -29,19 +33,26 @@ def embedding_bag(
             [3., 4.]])
     """
     _check(input, offsets, mode, per_sample_weights)
-    indices, counts = input, None
-    if offsets is not None:
-        indices, counts = _bag_indices(input.shape[0], offsets, include_last_offset)
-        indices = RECORD.advanced_index(input, indices, dims=(-1,))
-        if per_sample_weights is not None:
-            per_sample_weights = RECORD.advanced_index(per_sample_weights, indices, dims=(-1,))
-    if padding_idx is not None:
-        proper = RECORD.ne(indices, padding_idx % weight.shape[0])
-        counts = proper if counts is None else RECORD.logical_and(counts, proper)
-    rows = RECORD.embedding(indices, weight)  # (bags, longest, D)
+    if offsets is None and padding_idx is None:
+        return _of_equal_bags(_rows(input, weight, per_sample_weights), mode)
+    if offsets is None:
+        bags = input.shape[0]
+        numbers = np.arange(bags).repeat(input.shape[1])
+    else:
+        numbers, bags = _bag_numbers(input.shape[0], offsets, include_last_offset)
+    input = input.reshape(-1)[: numbers.size]
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(-1)
-    return _reduced(rows, counts, mode)
+        per_sample_weights = per_sample_weights.reshape(-1)[: numbers.size]
+    bag = wrap(backend.to_device(numbers, input.device))
+    if padding_idx is not None:  # one bag more takes the rows that do not count
+        bag = RECORD.where(RECORD.eq(input, padding_idx % weight.shape[0]), bags, bag)
+    reduce = _maximum if mode == "max" else _sum if mode == "sum" else _mean
+    return reduce(_rows(input, weight, per_sample_weights), bag, bags + 1)[:bags]
+
+
+def _rows(indices: Tensor, weight: Tensor, factors: Tensor | None) -> Tensor:
+    rows: Tensor = RECORD.embedding(indices, weight)
+    return rows if factors is None else rows * factors.unsqueeze(-1)
 
 
 def _check(input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None) -> None:
@@ -63,33 +74,46 @@ def _check(input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights:
                                 f"then it must have the same shape as the input ({list(input.shape)})")
 
 
-def _bag_indices(n: int, offsets: Tensor, include_last: bool) -> tuple[Tensor, Tensor]:
-    """(bags, longest) indices into the input, and a mask of those inside of the bags."""
+def _bag_numbers(n: int, offsets: Tensor, include_last: bool) -> tuple[np.ndarray, int]:
+    """The bag of each element of the input that is in one, ascending, and the number of bags."""
     refuse_batched("embedding_bag", offsets, "give all examples the same offsets")
     host = offsets.numpy(force=True)
     if not include_last:
         host = np.append(host, n)
     elif not host.size:
         raise ArgumentError("include_last_offset: number of offsets should be at least 1")
-    starts, ends = host[:-1], host[1:]
-    if host.size > 1 and (starts[0] != 0 or (ends < starts).any() or ends[-1] > n):
+    lengths = np.diff(host)
+    if host.size > 1 and (host[0] != 0 or (lengths < 0).any() or host[-1] > n):
         raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
                            f"position 0, and offsets must not decrease nor exceed the input's length {n}. However, got "
                            f"{host.tolist()}")
-    lengths = (ends - starts)[:, None]
-    steps = np.arange(lengths.max(initial=0))
-    indices, counts = np.clip(starts[:, None] + steps, 0, max(n - 1, 0)), steps < lengths
-    return wrap(backend.to_device(indices, offsets.device)), wrap(backend.to_device(counts, offsets.device))
+    return np.arange(lengths.size).repeat(lengths), lengths.size
 
 
-def _reduced(rows: Tensor, counts: Tensor | None, mode: str) -> Tensor:
-    if not rows.shape[1]:  # each bag is empty
+def _of_equal_bags(rows: Tensor, mode: str) -> Tensor:
+    """The reduction of rows (bags, n, D) over n."""
+    if mode == "sum" or not rows.shape[1]:  # each bag is empty
         return rows.sum(1)
-    if counts is None:
-        return rows.sum(1) if mode == "sum" else rows.mean(1) if mode == "mean" else RECORD.max_dim(rows, 1)[0]
-    mask = counts.unsqueeze(-1)
-    if mode == "max":
-        highest = RECORD.max_dim(RECORD.where(mask, rows, -math.inf), 1)[0]
-        return RECORD.where(mask.any(1), highest, 0.0)
-    total = RECORD.where(mask, rows, 0.0).sum(1)
-    return total if mode == "sum" else total / mask.sum(1).clamp(1)
+    return rows.mean(1) if mode == "mean" else RECORD.max_dim(rows, 1)[0]
+
+
+def _sum(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """The sums of the rows (n, D) of each bag, in time and memory linear in n."""
+    return RECORD.advanced_index_backward(rows, bag, dims=(-2,), shape=(bags, rows.shape[-1]))
+
+
+def _mean(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+    count = _sum(ones(rows.shape[0], 1, dtype=wide(rows.dtype), device=rows.device), bag, bags)
+    return (_sum(rows.to(count.dtype), bag, bags) / count.clamp(1)).to(rows.dtype)
+
+
+def _maximum(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """The maxima of each bag; the first of several equal ones gets the gradient, and an empty bag is 0."""
+    n, size = rows.shape
+    how: dict[str, Any] = {"device": rows.device}
+    values, at = rows.detach(), RECORD.expand(bag.unsqueeze(-1), (n, size))
+    lowest = full((bags, size), -math.inf, dtype=rows.dtype, **how)
+    highest = RECORD.gather_along(scatter_reduce(lowest, 0, at, values, "amax"), at, -2)
+    places = RECORD.where((values == highest).logical_or(values.isnan()), arange(n, **how).unsqueeze(-1), n)
+    first = scatter_reduce(full((bags, size), n, **how), 0, at, places, "amin")
+    return RECORD.gather_along(RECORD.cat([rows, zeros(1, size, dtype=rows.dtype, **how)], -2), first, -2)

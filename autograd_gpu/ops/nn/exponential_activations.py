@@ -20,16 +20,15 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 def _elu(xp, x, scale, negative, inner):
     """scale * x where x > 0, else negative * (exp(inner * x) - 1), as a sum in which one term is 0."""
     ratio = negative / scale
-    numbers = (0, ratio, scale)
-    zero, by_ratio, by_scale = numpy_ops.constants(x.dtype, *numbers) if xp is np else numbers
+    zero, by_ratio, by_scale = backend.constants(xp, x.dtype, 0, ratio, scale)
     few = x.ndim and x.size <= numpy_ops.FEW  # NumPy allocates the result itself, except for a 0-d x
-    out = xp.minimum(x, zero, out=None if few else backend.empty(xp, x.shape, x.dtype))
+    out = xp.minimum(x, zero) if few else backend.limited(xp, x, None, zero, backend.empty_like(xp, x))
     if inner != 1:
         out *= inner
     xp.expm1(out, out=out)
     if ratio != 1:
         out *= by_ratio
-    out += xp.maximum(x, zero)
+    out += xp.maximum(x, zero) if few else backend.limited(xp, x, zero, None)
     if scale != 1:
         out *= by_scale
     return out
@@ -43,7 +42,8 @@ class elu:
     tensor([-0.6321,  2.    ])
     """
 
-    forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), value_forward("elu"))
+    forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), passes=True)
+    cuda = value_forward("elu")
     def grad_x(F, g, x, alpha): return F.elu_grad(g, x, alpha)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -65,12 +65,13 @@ class elu_grad:
     tensor([1.5, 3. ])
     """
 
-    forward = in_float32(_elu_grad, grad_forward("elu"))
+    forward, cuda = in_float32(_elu_grad), grad_forward("elu")
     def grad_h(F, g, x, alpha): return F.elu_grad(g, x, alpha)
     def grad_x(F, g, h, x, alpha): return g * h * elu_second_derivative(F, x, alpha, 1)
-    def fused(F, g, need, h, x, alpha): return double_backward("elu", g, need, h, x, alpha=alpha)
+    def fused_cuda(F, g, need, h, x, alpha): return double_backward("elu", g, need, h, x, alpha=alpha)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
 
 
 def _celu(xp, x, *, alpha=1.0):
@@ -89,7 +90,7 @@ class celu:
     tensor([-0.7869,  2.    ])
     """
 
-    forward = in_float32(_celu, value_forward("celu"))
+    forward, cuda = in_float32(_celu, passes=True), value_forward("celu")
     def grad_x(F, g, x, alpha): return F.celu_grad(g, x, alpha)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -110,12 +111,13 @@ class celu_grad:
     tensor([3., 3.])
     """
 
-    forward = in_float32(_celu_grad, grad_forward("celu"))
+    forward, cuda = in_float32(_celu_grad), grad_forward("celu")
     def grad_h(F, g, x, alpha): return F.celu_grad(g, x, alpha)
     def grad_x(F, g, h, x, alpha): return g * h * elu_second_derivative(F, x, alpha, 1 / alpha)
-    def fused(F, g, need, h, x, alpha): return double_backward("celu", g, need, h, x, alpha=alpha)
+    def fused_cuda(F, g, need, h, x, alpha): return double_backward("celu", g, need, h, x, alpha=alpha)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
 
 
 @defop
@@ -128,7 +130,7 @@ class selu:
 
     @in_float32
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
-    def grad_x(F, g, x): return scaled_elu_grad(F, g, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def grad_x(F, g, x): return F.elu_grad(g * SELU_SCALE, x, SELU_ALPHA)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -143,10 +145,10 @@ LINEAR_FROM = 20.0  # from here on softplus (in float32) and mish (also in float
 
 def _softplus(xp, x, *, beta=1.0, threshold=20.0):
     if beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # the comparison costs less than the limits below
-        out = np.exp(x, out=backend.empty(xp, x.shape, x.dtype))
+        out = np.exp(x, out=backend.empty_like(xp, x))
         return np.log1p(out, out=out)
     limit = backend.constant(xp, threshold, x.dtype)
-    out = xp.minimum(x if beta == 1 else x * beta, limit, out=backend.empty(xp, x.shape, x.dtype))
+    out = xp.minimum(x if beta == 1 else x * beta, limit, out=backend.empty_like(xp, x))
     xp.exp(out, out=out)
     xp.log1p(out, out=out)
     if beta != 1:
@@ -164,7 +166,7 @@ class softplus:
     tensor([  0.6931, 100.    ])
     """
 
-    forward = in_float32(_softplus, value_forward("softplus"))
+    forward, cuda = in_float32(_softplus, passes=True), value_forward("softplus")
     def grad_x(F, g, x, beta, threshold): return F.softplus_grad(g, x, beta, threshold)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -188,16 +190,17 @@ class softplus_grad:
     tensor([1.5, 3. ])
     """
 
-    forward = in_float32(_softplus_grad, grad_forward("softplus"))
+    forward, cuda = in_float32(_softplus_grad), grad_forward("softplus")
     def grad_h(F, g, x, beta, threshold): return F.softplus_grad(g, x, beta, threshold)
     def grad_x(F, g, h, x, beta, threshold): return g * h * softplus_second_derivative(F, x, beta, threshold)
-    fused = _softplus_double_backward
+    fused_cuda = _softplus_double_backward
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
 
 
 def _logsigmoid(xp, x):
-    out = xp.absolute(x, out=backend.empty(xp, x.shape, x.dtype))
+    out = xp.absolute(x, out=backend.empty_like(xp, x))
     xp.negative(out, out=out)
     xp.exp(out, out=out)
     xp.log1p(out, out=out)
@@ -212,16 +215,17 @@ class logsigmoid:
     tensor([  -0.6931, -100.    ])
     """
 
-    forward = in_float32(_logsigmoid)
+    forward = in_float32(_logsigmoid, passes=True)
     def grad_x(F, g, x): return g * F.sigmoid(-x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "logsigmoid", "nn.functional.logsigmoid"
+    keeps_layout = False
 
 
 def _mish(xp, x):
     """x * tanh(softplus(x)), where tanh(log(1 + e)) = t / (t + 2) for e = exp(x) and t = e (e + 2)."""
-    t = xp.minimum(x, LINEAR_FROM, out=backend.empty(xp, x.shape, x.dtype))
+    t = xp.minimum(x, LINEAR_FROM, out=backend.empty_like(xp, x))
     xp.exp(t, out=t)
     t *= t + 2
     t /= t + 2
@@ -243,10 +247,11 @@ class mish:
     tensor([0.    , 0.8651])
     """
 
-    forward = in_float32(_mish)
+    forward = in_float32(_mish, passes=True)
     grad_x = _mish_back
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True
     takes_out = False
     public = True
     torch = "nn.functional.mish"

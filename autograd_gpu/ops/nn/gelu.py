@@ -16,7 +16,7 @@ from .activation_kernels import double_backward, grad_forward, value_forward
 
 # A minimax fit: exp(z * z) * erfc(z) as a polynomial in t = 1 / (1 + NEAR * z), with an error of 3e-7 for all z >= 0.
 # TAIL has half the coefficients, from that of t on. It takes a tenth of the time of SciPy's functions.
-NEAR, ONE = 0.425, np.float32(1)
+NEAR = 0.425
 TAIL = (
     0.11983629542126604, 0.12097006133733715, 0.10002964812344848, 0.1286564865815722, -0.053832011199918505,
     0.20634120634624464, -0.15814096026093080, 0.036139301560356885,
@@ -41,8 +41,8 @@ def _normal_tail(z):
 def _gelu_block(x):
     z = np.absolute(x)
     out, _ = _normal_tail(z)
-    out = _from_tail(out, x, z)
-    out *= x
+    np.subtract(x > 0, out, out=out)  # by |x|: x * (1 - tail) or x * tail
+    out *= z
     return out
 
 
@@ -51,14 +51,10 @@ def _derivative_block(x):
     out, bell = _normal_tail(z)
     bell *= 1 / math.sqrt(2 * math.pi)
     out -= np.multiply(z, bell, out=bell)
-    return _from_tail(out, x, z)
-
-
-def _from_tail(tail, x, scratch):
-    """1 - tail where x > 0, else tail."""
-    sign = np.copysign(ONE, x, out=scratch)
-    tail *= sign
-    return np.subtract(np.maximum(sign, 0, out=sign), tail, out=tail)
+    positive = x > 0  # np.copysign takes four times as long as a product
+    np.subtract(positive, out, out=out)
+    out *= positive.view(np.int8) * np.int8(2) - np.int8(1)
+    return out  # 1 - out where x > 0, else out
 
 
 def _gelu(xp, x, *, approximate="none"):
@@ -87,7 +83,7 @@ class gelu:
     tensor([0.    , 0.8413])
     """
 
-    forward = in_float32(_gelu, value_forward("gelu"), passes=True)
+    forward, cuda = in_float32(_gelu, passes=True), value_forward("gelu")
     def grad_x(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -103,9 +99,11 @@ class gelu_grad:
     tensor([0.5])
     """
 
-    forward = in_float32(_gelu_grad, grad_forward("gelu"), passes=True)
+    forward, cuda = in_float32(_gelu_grad, passes=True), grad_forward("gelu")
     def grad_h(F, g, x, approximate): return F.gelu_grad(g, x, approximate)
     def grad_x(F, g, h, x, approximate): return g * h * gelu_second_derivative(F, x, approximate)
-    def fused(F, g, need, h, x, approximate): return double_backward("gelu", g, need, h, x, approximate=approximate)
+    def fused_cuda(F, g, need, h, x, approximate):
+        return double_backward("gelu", g, need, h, x, approximate=approximate)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    wide_rules = True

@@ -50,6 +50,8 @@ class glu:
     forward = in_float32(_glu)
     grad_x = _glu_back
     jvp, batch = _glu_jvp, along("dim")
+    wide_rules = True
     types = FLOAT
     takes_out = False
     public = "glu", "nn.functional.glu"
+    keeps_layout = True

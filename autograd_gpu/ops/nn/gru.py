@@ -11,12 +11,15 @@ the rules below. A plain backward computes the same on arrays (`_fused`), as in 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend import kernels
+from ...backend.arrays.dtypes import float16
+from ...backend.arrays.step_operands import prepared, turned
 from ...core.extend import RAW, SAME, defop, one_by_one
 from .recurrence import (
     Carried,
@@ -26,13 +29,12 @@ from .recurrence import (
     joined,
     narrowed,
     preceding,
-    prepared,
     steps,
     times,
-    turned,
 )
 
 Array = Any
+LIMITS = -65504.0, 65504.0  # of float16
 
 # ---- on arrays ---------------------------------------------------------------------------------------
 
@@ -72,19 +74,21 @@ def _cuda_cell(x, b_hh, gates, out):
     return cell
 
 
-def _forward(xp, x, h0, w_hh, b_hh=None, *, sizes, reverse=False):
+def _forward(make_cell, xp, x, h0, w_hh, b_hh=None, *, sizes, reverse=False):
     """The outputs of all steps, the last ones of each sequence, and the gates."""
     dtype = x.dtype
     x, h0, w_hh, b_hh = prepared(xp, x, h0, w_hh, b_hh)
     hidden = w_hh.shape[1]
     gates = backend.empty(xp, (x.shape[0], 4 * hidden), x.dtype)
     out = backend.empty(xp, (x.shape[0], hidden), x.dtype)
-    cell = (_numpy_cell if xp is np else _cuda_cell)(x, b_hh, gates, out)
-    weight, h = turned(xp, w_hh, sizes), Carried(RAW, h0)
+    cell = make_cell(x, b_hh, gates, out)
+    weight, h = turned(xp, w_hh, len(sizes)), Carried(RAW, h0)
     for at in steps(sizes, reverse):
         before = h.enter(at.stop - at.start)
         cell(at, backend.matmul(before, weight), before)
         h.rows = out[at]
+    if dtype == float16:  # the product with h is infinite in half precision where the gate r is closed
+        xp.clip(gates, *LIMITS, out=gates)
     return narrowed(dtype, (out, h.final().copy(), gates))
 
 
@@ -140,14 +144,14 @@ def _cuda_pull(gates, before, sizes, reverse):
     return dx, du, pull
 
 
-def _fused(F, g, need, h0, w_hh, b_hh, out, gates, sizes, reverse):
+def _fused(make_pull, F, g, need, h0, w_hh, b_hh, out, gates, sizes, reverse):
     """All gradients of a plain backward; None, so that the rules run, if the gates have gradients."""
     if g[2] is not None or not gates.size:
         return None
     dtype, xp = gates.dtype, backend.namespace(gates)
     g_out, g_h, h0, w_hh, out, gates = prepared(xp, *g[:2], h0, w_hh, out, gates)
     before = joined(RAW, preceding(RAW, h0, out, sizes, reverse), reverse)
-    dx, du, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, sizes, reverse)
+    dx, du, pull = make_pull(gates, before, sizes, reverse)
     dh = Carried(RAW, g_h, h0)
     for at in reversed(steps(sizes, reverse)):
         dh.rows = pull(at, None if g_out is None else g_out[at], dh.enter(at.stop - at.start))
@@ -200,22 +204,22 @@ def _jvp(F, t, h0, w_hh, b_hh, out, gates, sizes, reverse):
     r, z, n, u = columns(F, gates, 4)
     before = joined(F, preceding(F, h0, out, sizes, reverse), reverse)
     of_r, of_z, of_n = r * (1 - r), z * (1 - z), 1 - n * n
-    given = F.constant_like(F.basic_index(gates, (..., slice(0, 3 * h0.shape[-1]))), 0.0)
+    t_pre = F.constant_like(F.basic_index(gates, (..., slice(0, 3 * h0.shape[-1]))), 0.0)
     if t_w is not None:
-        given = given + F.gemm(before, t_w, False, True)
+        t_pre = t_pre + F.gemm(before, t_w, False, True)
     if t_b is not None:
-        given = given + t_b
-    th, found = Carried(F, t_h, h0), []
+        t_pre = t_pre + t_b
+    th, pairs = Carried(F, t_h, h0), []
     for at in steps(sizes, reverse):
         def now(x): return F.basic_index(x, at)  # noqa: B023
         carried = th.enter(at.stop - at.start)
-        tu_r, tu_z, tu = columns(F, F.gemm(carried, w_hh, False, True) + now(given), 3)
+        tu_r, tu_z, tu = columns(F, F.gemm(carried, w_hh, False, True) + now(t_pre), 3)
         tx_r, tx_z, tx_n = (0, 0, 0) if t_x is None else columns(F, now(t_x), 3)
         tr, tz = (tu_r + tx_r) * now(of_r), (tu_z + tx_z) * now(of_z)
         tn = (tr * now(u) + now(r) * tu + tx_n) * now(of_n)
         th.rows = tn + tz * now(before - n) + now(z) * (carried - tn)
-        found.append((th.rows, F.cat([tr, tz, tn, tu], -1)))
-    t_out, t_gates = (joined(F, parts, reverse) for parts in zip(*found, strict=True))
+        pairs.append((th.rows, F.cat([tr, tz, tn, tu], -1)))
+    t_out, t_gates = (joined(F, parts, reverse) for parts in zip(*pairs, strict=True))
     return t_out, th.final(), t_gates
 
 
@@ -242,8 +246,8 @@ class gru_layer:
             [0.125]])
     """
 
-    forward = _forward
+    forward, cuda = partial(_forward, _numpy_cell), partial(_forward, _cuda_cell)
     grads = _grads
-    fused = _fused
+    fused, fused_cuda = partial(_fused, _numpy_pull), partial(_fused, _cuda_pull)
     jvp, batch = _jvp, _batch
     outputs, types = ("out", "h_n", "gates"), SAME

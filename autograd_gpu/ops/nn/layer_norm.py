@@ -10,6 +10,7 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, get_default_dtype, wide
+from ...backend.cpu.half import convert
 from ...core.extend import FLOAT, RECORD, Tensor, aligned, as_number, defop, example, expanded, public
 
 
@@ -31,32 +32,32 @@ def _check_parameter(name, parameter, shape):
                            f"{list(parameter.shape)} and normalized_shape = {list(shape)}")
 
 
-def _squares(xp, x, axes):
-    """The sum of x * x, with NumPy without the array of squares if possible."""
-    if xp is np and len(axes) == 1:
-        return np.vecdot(x, x)[..., None]
-    return backend.total(xp, x * x, axes, True)
+def _layer_norm_cuda(xp, x, weight=None, bias=None, *, shape, eps=1e-5):
+    if not x.size:
+        return _layer_norm(xp, x, weight, bias, shape=shape, eps=eps)
+    _axes(x, shape)
+    _check_parameter("weight", weight, shape)
+    _check_parameter("bias", bias, shape)
+    x, weight, bias = map(kernels.contiguous, (x, weight, bias))
+    return kernels.layer_norm(x, weight, bias, eps, len(shape))
 
 
-def _layer_norm(xp, x, weight, bias, *, shape, eps=1e-5):
+def _layer_norm(xp, x, weight=None, bias=None, *, shape, eps=1e-5):
     """The result, and the statistics in the dtype of the sums."""
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
     _check_parameter("bias", bias, shape)
-    if xp is not np and x.size:  # one kernel; empty CuPy arrays go by the lines below
-        x, weight, bias = map(kernels.contiguous, (x, weight, bias))
-        return kernels.layer_norm(x, weight, bias, eps, len(shape))
     n = math.prod(shape) or 1
-    x = x.astype(wide(dtype), copy=False)
+    x = convert(x, wide(dtype))
     mean = backend.total(xp, x, axes, True) / n
     out = x - mean
-    rstd = 1 / xp.sqrt(_squares(xp, out, axes) / n + eps)
+    rstd = 1 / xp.sqrt(backend.sum_of_squares(xp, out, axes) / n + eps)
     out *= rstd
     if weight is not None:
         out *= weight
     if bias is not None:
         out += bias
-    return out.astype(dtype, copy=False), mean, rstd
+    return convert(out, dtype), mean, rstd
 
 
 # ---- gradients ---------------------------------------------------------------------------------------
@@ -104,14 +105,22 @@ def _grad_bias(F, g, shape):
     return None if g[0] is None else _over_rows(F, g[0], shape)
 
 
+def _fits_one_pass(g, x):
+    """Whether there is more to compute than the gradient of the bias, and the statistics have no gradients."""
+    return x is not None and x.size and g[0] is not None and all(each is None for each in g[1:])
+
+
 def _fused(F, g, need, x, weight, mean, rstd, shape):
-    """All gradients in one pass; with mean None those of an RMS norm. None, so that the rules run, if the statistics
-    have gradients, for the gradient of the bias alone, and in NumPy for any single gradient: only several share
-    products."""
-    if x is None or not x.size or g[0] is None or any(each is not None for each in g[1:]):
+    """All gradients in one pass; with mean None those of an RMS norm. A single gradient is left to its rule, since only
+    several share products."""
+    fits = sum(need) > 1 and _fits_one_pass(g, x)
+    return _gradients(need, g[0], x, weight, mean, rstd, shape) if fits else None
+
+
+def _fused_cuda(F, g, need, x, weight, mean, rstd, shape):
+    """The same from one kernel."""
+    if not _fits_one_pass(g, x):
         return None
-    if type(x) is np.ndarray:
-        return _gradients(need, g[0], x, weight, mean, rstd, shape) if sum(need) > 1 else None
     g_out, x, weight = map(kernels.contiguous, (g[0], x, weight))
     if mean is None:
         return kernels.rms_norm_backward(g_out, x, weight, rstd, need, len(shape))
@@ -124,7 +133,7 @@ def _gradients(need, g, x, weight, mean, rstd, shape):
     g, normal = g.astype(wide(dtype), copy=False), x * rstd if mean is None else (x - mean) * rstd
     product = g * normal
     summands = zip((product, g), need[1:], strict=False)
-    sums = [backend.total(np, each, above) if wanted else None for each, wanted in summands]
+    sums = [backend.total(np, value, above) if needed else None for value, needed in summands]
     dx = None
     if need[0]:
         if weight is not None:
@@ -135,7 +144,7 @@ def _gradients(need, g, x, weight, mean, rstd, shape):
         if mean is not None:
             dx -= backend.total(np, h, axes, True) / n
         dx *= rstd
-    return [None if each is None else each.astype(dtype, copy=False) for each in (dx, *sums)]
+    return [None if value is None else value.astype(dtype, copy=False) for value in (dx, *sums)]
 
 
 def _through_scale(F, t, normal, rstd, shape):
@@ -187,19 +196,17 @@ class native_layer_norm:
     (tensor([2.]), tensor([1.]))
     """
 
-    def forward(xp, x, weight=None, bias=None, *, shape, eps=1e-5):
-        return _layer_norm(xp, x, weight, bias, shape=shape, eps=eps)
-
+    forward, cuda = _layer_norm, _layer_norm_cuda
     grad_x = _grad_x
     grad_weight = _grad_weight
     grad_bias = _grad_bias
-    fused = _fused
+    fused, fused_cuda = _fused, _fused_cuda
     jvp = _layer_norm_jvp
     def batch(F, n, batched, x, weight, bias, *, shape, eps):
         def run(weight, bias): return F.native_layer_norm(x, weight, bias, shape=shape, eps=eps)
         return _batched_norm(F, run, n, batched, x, weight, bias, shape)
     outputs, types = ("out", "mean", "rstd"), FLOAT
-    sensitive = "mean", "rstd"  # the gradients of a row or a channel depend on it
+    no_lossy_save = "mean", "rstd"  # the gradients of a row or a channel depend on it
 
 
 @public("layer_norm", "nn.functional.layer_norm")
@@ -230,13 +237,19 @@ def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 # ---- RMS norm ----------------------------------------------------------------------------------------
 
 
-def _rms(xp, x, weight, shape, eps):
+def _rms_cuda(xp, x, weight=None, *, shape, eps):
+    if not x.size:
+        return _rms(xp, x, weight, shape=shape, eps=eps)
+    _axes(x, shape)
+    _check_parameter("weight", weight, shape)
+    return kernels.rms_norm(kernels.contiguous(x), kernels.contiguous(weight), eps, len(shape))
+
+
+def _rms(xp, x, weight=None, *, shape, eps):
     axes, dtype = _axes(x, shape), x.dtype
     _check_parameter("weight", weight, shape)
-    if xp is not np and x.size:
-        return kernels.rms_norm(kernels.contiguous(x), kernels.contiguous(weight), eps, len(shape))
     x = x.astype(wide(dtype), copy=False)
-    rstd = 1 / xp.sqrt(_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
+    rstd = 1 / xp.sqrt(backend.sum_of_squares(xp, x, axes) / (math.prod(shape) or 1) + eps)
     out = x * rstd
     if weight is not None:
         out *= weight
@@ -267,6 +280,10 @@ def _rms_fused(F, g, need, x, weight, rstd, shape):
     return _fused(F, g, need, x, weight, None, rstd, shape)
 
 
+def _rms_fused_cuda(F, g, need, x, weight, rstd, shape):
+    return _fused_cuda(F, g, need, x, weight, None, rstd, shape)
+
+
 def _rms_jvp(F, t, x, weight, rstd, shape):
     dtype = x.dtype
     x, weight, t_x, t_weight = _widened(F, x, weight, *t)
@@ -285,16 +302,16 @@ class native_rms_norm:
     native_rms_norm_result(out=tensor([0.2, 1.4]), rstd=tensor([0.2]))
     """
 
-    def forward(xp, x, weight=None, *, shape, eps): return _rms(xp, x, weight, shape, eps)
+    forward, cuda = _rms, _rms_cuda
     grad_x = _rms_grad_x
     grad_weight = _rms_grad_weight
-    fused = _rms_fused
+    fused, fused_cuda = _rms_fused, _rms_fused_cuda
     jvp = _rms_jvp
     def batch(F, n, batched, x, weight, *, shape, eps):
         def run(weight, bias): return F.native_rms_norm(x, weight, shape=shape, eps=eps)
         return _batched_norm(F, run, n, (*batched, False), x, weight, None, shape)
     outputs, types = ("out", "rstd"), FLOAT
-    sensitive = ("rstd",)  # the gradients of a row or a channel depend on it
+    no_lossy_save = ("rstd",)  # the gradients of a row or a channel depend on it
 
 
 @public("rms_norm", "nn.functional.rms_norm")

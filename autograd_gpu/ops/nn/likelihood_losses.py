@@ -8,7 +8,6 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...backend.cpu.numpy_ops import max_reduce, min_reduce
 from ...core.extend import FLOAT, RECORD, Tensor, defop, every_value, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
@@ -64,15 +63,17 @@ class binary_cross_entropy_with_logits:
     nondiff = ("weight", "pos_weight")
     types = FLOAT
     jvp, batch = LOSS_JVP, LOSS_BATCH
+    wide_rules = True
     takes_out = False
     public = "binary_cross_entropy_with_logits", "nn.functional.binary_cross_entropy_with_logits"
+    keeps_layout = True
 
 
 def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
     if input.shape != target.shape:
         raise ArgumentError(f"Using a target size ({list(target.shape)}) that is different to the input size "
                             f"({list(input.shape)}) is deprecated. Please ensure they have the same size.")
-    if xp is np and input.size and not 0 <= min_reduce(input, None) <= max_reduce(input, None) <= 1:
+    if backend.seen_outside(input, 0, 1):
         raise RuntimeError("all elements of input should be between 0 and 1; put a sigmoid before, or better, use "
                            "binary_cross_entropy_with_logits")
     x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
@@ -109,7 +110,8 @@ class binary_cross_entropy:
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
     public = "binary_cross_entropy", "nn.functional.binary_cross_entropy"
-    sensitive = True
+    no_lossy_save = True
+    keeps_layout = True
 
 
 # ---- Kullback-Leibler divergence ---------------------------------------------------------------------
@@ -168,9 +170,11 @@ class kl_div:
     grad_target = _kl_target
     types, broadcasts = FLOAT, ALWAYS
     jvp, batch = LOSS_JVP, _kl_batch
+    wide_rules = True
     takes_out = False
     public = "kl_div", "nn.functional.kl_div"
-    sensitive = True
+    no_lossy_save = True
+    keeps_layout = True
 
 
 # ---- Gaussian and Poisson ----------------------------------------------------------------------------
@@ -208,7 +212,9 @@ class gaussian_nll:
     grad_var = _gaussian_var
     types, broadcasts = FLOAT, ALWAYS
     jvp, batch = LOSS_JVP, LOSS_BATCH
-    sensitive = True
+    wide_rules = True
+    no_lossy_save = True
+    keeps_layout = True
 
 
 @public("gaussian_nll_loss", "nn.functional.gaussian_nll_loss")
@@ -225,7 +231,7 @@ def gaussian_nll_loss(
     tensor(1.)
     """
     if isinstance(var, Tensor):
-        if not var.is_cuda and (every_value(var) < 0).any():
+        if backend.seen_any(every_value(var) < 0):
             raise ArgumentError("var has negative entry/entries")
         spread = var
     else:

@@ -4,7 +4,7 @@
    derivatives are functions of the result, or `bias_activation_by_sum`, which saves z and the bias.
 2. One pass computes the gradients for z and the bias: `smooth_grad`, or `piecewise_linear_grad` for relu and
    leaky_relu, whose second derivative is zero.
-3. Without create_graph, one pass computes the gradients of these ops as well, on CUDA by their `fused` rules.
+3. Without create_graph, one pass computes the gradients of these ops as well, on CUDA by their `fused_cuda` rules.
 
 On CUDA a pass is one kernel (docs/kernels.md); on the CPU it works on blocks of rows, large arrays on all cores.
 """
@@ -33,10 +33,12 @@ def _wide(array: Array | None) -> Array:
     return 0 if array is None else array.astype(float32) if array.dtype in HALF else array
 
 
+def _activated_on_cuda(xp, z, bias, *, activation, parameters=()):
+    z, bias = map(kernels.contiguous, (z, bias))
+    return kernels.bias_activation(activation, z, bias, **FORMULAS[activation].named(parameters))
+
+
 def _activated(xp, z, bias, *, activation, parameters=()):
-    if xp is not np:
-        z, bias = map(kernels.contiguous, (z, bias))
-        return kernels.bias_activation(activation, z, bias, **FORMULAS[activation].named(parameters))
     value = FORMULAS[activation].value
     if z.size <= BLOCK and z.itemsize > 2:
         return value(RAW, z + bias, *parameters)
@@ -49,11 +51,13 @@ def _activated(xp, z, bias, *, activation, parameters=()):
     return out
 
 
+def _grad_and_column_sums_on_cuda(xp, h, saved, bias=None, *, activation, parameters=()):
+    h, saved, bias = map(kernels.contiguous, (h, saved, bias))
+    return kernels.bias_activation_backward(activation, h, saved, bias, **FORMULAS[activation].named(parameters))
+
+
 def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=()):
     """h * act'(saved + bias), and its column sums."""
-    if xp is not np:
-        h, saved, bias = map(kernels.contiguous, (h, saved, bias))
-        return kernels.bias_activation_backward(activation, h, saved, bias, **FORMULAS[activation].named(parameters))
     grad = FORMULAS[activation].grad
     if saved.size <= BLOCK and saved.itemsize > 2:
         dz = grad(RAW, h, saved if bias is None else saved + bias, *parameters)
@@ -97,7 +101,7 @@ def _grads(F, g, need, saved, bias, activation, parameters):
 
 def _grad_by_kernel(g, need, saved, bias, activation, parameters):
     """The gradient for z alone from one kernel; None if the rule has to run instead."""
-    if need[1] or not backend.is_cuda(g):
+    if need[1]:
         return None
     g, saved, bias = map(kernels.contiguous, (g, saved, bias))
     named = FORMULAS[activation].named(parameters)
@@ -120,9 +124,7 @@ def _smooth_grad_back(F, g, need, h, saved, bias, activation, parameters):
 
 
 def _double_backward(g, need, h, saved, bias, activation, parameters):
-    """The gradients of `smooth_grad` and `piecewise_linear_grad` from one kernel; None if the rules have to run."""
-    if not backend.is_cuda(saved):
-        return None
+    """The gradients of `smooth_grad` and `piecewise_linear_grad` from one kernel."""
     gg, ggb, h, saved, bias = map(kernels.contiguous, (*g, h, saved, bias))
     need = (need[0], need[1], need[2] and bias is not None)
     attributes = {"by_result": FORMULAS[activation].by_result, **FORMULAS[activation].named(parameters)}
@@ -176,9 +178,9 @@ class bias_activation:
     tensor([[0., 4.]])
     """
 
-    forward = _activated
+    forward, cuda = _activated, _activated_on_cuda
     def grads(F, g, need, out, activation, parameters): return _grads(F, g, need, out, None, activation, parameters)
-    def fused(F, g, need, out, activation, parameters):
+    def fused_cuda(F, g, need, out, activation, parameters):
         return _grad_by_kernel(g, need, out, None, activation, parameters)
     def jvp(F, t, out, activation, parameters): return _jvp(F, t, out, None, activation, parameters)
     types, batch = SAME, _batch
@@ -193,9 +195,9 @@ class bias_activation_by_sum:
     tensor([[-1.,  4.]])
     """
 
-    forward = _activated
+    forward, cuda = _activated, _activated_on_cuda
     def grads(F, g, need, z, bias, activation, parameters): return _grads(F, g, need, z, bias, activation, parameters)
-    def fused(F, g, need, z, bias, activation, parameters):
+    def fused_cuda(F, g, need, z, bias, activation, parameters):
         return _grad_by_kernel(g, need, z, bias, activation, parameters)
     def jvp(F, t, z, bias, activation, parameters): return _jvp(F, t, z, bias, activation, parameters)
     types, batch = SAME, _batch
@@ -210,10 +212,10 @@ class piecewise_linear_grad:
     tensor([1., 2.])
     """
 
-    forward = _grad_and_column_sums
+    forward, cuda = _grad_and_column_sums, _grad_and_column_sums_on_cuda
     grad_h = _piecewise_linear_grad_back
     grad_saved = grad_bias = ZERO
-    def fused(F, g, need, saved, bias, activation, parameters):
+    def fused_cuda(F, g, need, saved, bias, activation, parameters):
         return _double_backward(g, need, None, saved, bias, activation, parameters)
     outputs, types = ("dz", "dbias"), SAME
     jvp, batch = _grad_jvp, _batch_grad
@@ -230,12 +232,13 @@ class smooth_grad:
     tensor([2.])
     """
 
-    forward = _grad_and_column_sums
+    forward, cuda = _grad_and_column_sums, _grad_and_column_sums_on_cuda
     grads = _smooth_grad_back
-    def fused(F, g, need, h, saved, bias, activation, parameters):
+    def fused_cuda(F, g, need, h, saved, bias, activation, parameters):
         return _double_backward(g, need, h, saved, bias, activation, parameters)
     outputs, types = ("dz", "dbias"), SAME
     jvp, batch = _grad_jvp, _batch_grad
+    wide_rules = True
 
 
 @public("nn.functional.linear_activation")

@@ -11,7 +11,7 @@ error, a constant: log 2 is less than half of the last digit of 1e8.
 
 from __future__ import annotations
 
-import numpy as np
+from functools import partial
 
 from ...backend import kernels
 from ...backend.arrays.dtypes import wide
@@ -21,11 +21,11 @@ from .batched_cross_entropy import combined, of_rows
 from .class_indices import check_classes, contiguous_as, kernel_classes
 
 
-def _logits_cross_entropy(xp, x, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    if xp is np:
-        check_classes(target, x.shape[-1], ignore_index)
+def _logits_cross_entropy(
+    compute, xp, x, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
+):
+    check_classes(target, x.shape[-1], ignore_index)
     classes = kernel_classes(x.dtype, target, weight, ignore_index, label_smoothing)
-    compute = kernels.cross_entropy_reference if xp is np else kernels.cross_entropy
     loss, kept = compute(contiguous_as(x, x.dtype), classes, reduction)
     return (loss, kept.lse), {"rest": kept.rest, "counts": kept.counts, "factor": kept.factor}
 
@@ -88,9 +88,10 @@ class logits_cross_entropy:
     logits_cross_entropy_result(loss=tensor(0.6931), lse=tensor([0.6931]))
     """
 
-    forward = _logits_cross_entropy
+    forward = partial(_logits_cross_entropy, kernels.cross_entropy_reference)
+    cuda = partial(_logits_cross_entropy, kernels.cross_entropy)
     grad_x = _loss_back
-    nondiff, promoted, types = ("target", "weight"), ("x",), FLOAT
+    integral, nondiff, promoted, types = ("target",), ("weight",), ("x",), FLOAT
     outputs, saved = ("loss", "lse"), ("rest", "counts", "factor")
     jvp, batch = _loss_jvp, _batch_loss
 
@@ -98,10 +99,11 @@ class logits_cross_entropy:
 # ---- the gradient ------------------------------------------------------------------------------------
 
 
-def _loss_grad(xp, h, x, lse, rest, target, counts, factor, weight=None, *, ignore_index=-100, label_smoothing=0.0):
+def _loss_grad(
+    compute, xp, h, x, lse, rest, target, counts, factor, weight=None, *, ignore_index=-100, label_smoothing=0.0
+):
     classes = kernel_classes(x.dtype, target, weight, ignore_index, label_smoothing)
-    compute = kernels.cross_entropy_backward_reference if xp is np else kernels.cross_entropy_backward
-    kept = kernels.CrossEntropySaved(*[contiguous_as(each, wide(x.dtype)) for each in (lse, rest, counts, factor)])
+    kept = kernels.CrossEntropySaved(*[contiguous_as(stat, wide(x.dtype)) for stat in (lse, rest, counts, factor)])
     return compute(contiguous_as(h, x.dtype), contiguous_as(x, x.dtype), classes, kept)
 
 
@@ -146,7 +148,7 @@ def _batch_grad(F, n, batched, h, x, lse, rest, target, counts, factor, weight, 
     if batched[7]:
         return one_by_one(F, "logits_cross_entropy_grad", of, n, batched, inputs)
     x, lse, rest, target, counts = expanded(F, n, batched[1:6], (x, lse, rest, target, counts))
-    h, factor = [of_rows(F, n, each, own, target.shape[1:]) for each, own in ((h, batched[0]), (factor, batched[6]))]
+    h, factor = [of_rows(F, n, array, own, target.shape[1:]) for array, own in ((h, batched[0]), (factor, batched[6]))]
     return of(h, x, lse, rest, target, counts, factor, weight)
 
 
@@ -160,8 +162,10 @@ class logits_cross_entropy_grad:
     tensor([[ 0.5, -0.5]])
     """
 
-    forward = _loss_grad
+    forward = partial(_loss_grad, kernels.cross_entropy_backward_reference)
+    cuda = partial(_loss_grad, kernels.cross_entropy_backward)
     grad_h, grad_x, grad_lse = _sum_of_rows, _by_logits, _by_lse
-    nondiff, broadcasts = ("rest", "target", "counts", "factor", "weight"), ALWAYS
+    integral, nondiff, broadcasts = ("target",), ("rest", "counts", "factor", "weight"), ALWAYS
     promoted, types = ("h", "x"), FLOAT
     jvp, batch = _grad_jvp, _batch_grad
+    wide_rules = True

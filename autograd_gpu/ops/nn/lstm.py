@@ -12,12 +12,14 @@ few passes, then step by step what depends on the later steps, and the gradient 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend import kernels
+from ...backend.arrays.step_operands import prepared, turned
 from ...core.extend import RAW, SAME, defop, one_by_one
 from .recurrence import (
     Carried,
@@ -27,10 +29,8 @@ from .recurrence import (
     joined,
     narrowed,
     preceding,
-    prepared,
     steps,
     times,
-    turned,
 )
 
 Array = Any
@@ -75,15 +75,15 @@ def _cuda_cell(rows, x, gates, cells, values):
     return cell
 
 
-def _forward(xp, x, h0, c0, w_hh, w_hr=None, *, sizes, reverse=False):
+def _forward(make_cell, xp, x, h0, c0, w_hh, w_hr=None, *, sizes, reverse=False):
     """The outputs and cells of all steps, the last ones of each sequence, and the gates."""
     dtype = x.dtype
     x, h0, c0, w_hh, w_hr = prepared(xp, x, h0, c0, w_hh, w_hr)
     gates = backend.empty(xp, x.shape, x.dtype)
     cells, values = (backend.empty(xp, (x.shape[0], w_hh.shape[0] // 4), x.dtype) for _ in range(2))
     out = values if w_hr is None else backend.empty(xp, (x.shape[0], w_hr.shape[0]), x.dtype)
-    cell = (_numpy_cell if xp is np else _cuda_cell)(len(h0), x, gates, cells, values)
-    weight, h, c = turned(xp, w_hh, sizes), Carried(RAW, h0), Carried(RAW, c0)
+    cell = make_cell(len(h0), x, gates, cells, values)
+    weight, h, c = turned(xp, w_hh, len(sizes)), Carried(RAW, h0), Carried(RAW, c0)
     for at in steps(sizes, reverse):
         count = at.stop - at.start
         cell(at, backend.matmul(h.enter(count), weight), c.enter(count))
@@ -149,7 +149,7 @@ def _cuda_pull(gates, before, cells, sizes, reverse):
     return da, pull
 
 
-def _fused(F, g, need, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
+def _fused(make_pull, F, g, need, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
     """All gradients of a plain backward; None, so that the rules run, if cells or gates have gradients."""
     if g[2] is not None or g[4] is not None or not gates.size:
         return None
@@ -157,7 +157,7 @@ def _fused(F, g, need, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
     g_out, g_h, g_c = prepared(xp, g[0], g[1], g[3])
     h0, c0, w_hh, w_hr, out, cells, gates = prepared(xp, h0, c0, w_hh, w_hr, out, cells, gates)
     before = joined(RAW, preceding(RAW, c0, cells, sizes, reverse), reverse)
-    da, pull = (_numpy_pull if xp is np else _cuda_pull)(gates, before, cells, sizes, reverse)
+    da, pull = make_pull(gates, before, cells, sizes, reverse)
     dh, dc = Carried(RAW, g_h, h0), Carried(RAW, g_c, c0)
     totals: Any = None if w_hr is None else backend.empty(xp, out.shape, out.dtype)
     for at in reversed(steps(sizes, reverse)):
@@ -230,25 +230,25 @@ def _jvp(F, t, h0, c0, w_hh, w_hr, out, cells, gates, sizes, reverse):
     before = preceding(F, c0, cells, sizes, reverse)
     slopes, curve = F.cat(_slopes(F, gates), -1), F.tanh(cells)
     by_h, values = o * (1 - curve * curve), o * curve
-    given = F.constant_like(gates, 0.0) if t_x is None else t_x
+    t_in = F.constant_like(gates, 0.0) if t_x is None else t_x
     if t_w is not None:
-        given = given + F.gemm(joined(F, preceding(F, h0, out, sizes, reverse), reverse), t_w, False, True)
+        t_in = t_in + F.gemm(joined(F, preceding(F, h0, out, sizes, reverse), reverse), t_w, False, True)
     th = Carried(F, t_h, h0)
     tc = Carried(F, t_c, c0)
-    found = []
+    results = []
     for k, at in enumerate(steps(sizes, reverse)):
         count = at.stop - at.start
-        ta = (F.gemm(th.enter(count), w_hh, False, True) + F.basic_index(given, at)) * F.basic_index(slopes, at)
+        ta = (F.gemm(th.enter(count), w_hh, False, True) + F.basic_index(t_in, at)) * F.basic_index(slopes, at)
         ti, tf, tg, to = columns(F, ta, 4)
-        now_i, now_f, now_g = (F.basic_index(each, at) for each in (i, f, new))
+        now_i, now_f, now_g = (F.basic_index(gate, at) for gate in (i, f, new))
         tc.rows = now_f * tc.enter(count) + tf * before[k] + ti * now_g + now_i * tg
         th.rows = F.basic_index(by_h, at) * tc.rows + to * F.basic_index(curve, at)
         if w_hr is not None:
             th.rows = F.gemm(th.rows, w_hr, False, True)
         if t_projection is not None:
             th.rows = th.rows + F.gemm(F.basic_index(values, at), t_projection, False, True)
-        found.append((th.rows, tc.rows, ta))
-    t_out, t_cells, t_gates = (joined(F, parts, reverse) for parts in zip(*found, strict=True))
+        results.append((th.rows, tc.rows, ta))
+    t_out, t_cells, t_gates = (joined(F, parts, reverse) for parts in zip(*results, strict=True))
     return t_out, th.final(), t_cells, tc.final(), t_gates
 
 
@@ -276,8 +276,8 @@ class lstm_layer:
     (2, 1)
     """
 
-    forward = _forward
+    forward, cuda = partial(_forward, _numpy_cell), partial(_forward, _cuda_cell)
     grads = _grads
-    fused = _fused
+    fused, fused_cuda = partial(_fused, _numpy_pull), partial(_fused, _cuda_pull)
     jvp, batch = _jvp, _batch
     outputs, types = ("out", "h_n", "cells", "c_n", "gates"), SAME

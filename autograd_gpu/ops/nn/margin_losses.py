@@ -14,7 +14,6 @@ import numpy as np
 from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
-from ...backend.cpu import numpy_ops
 from ...core.extend import FLOAT, RECORD, Tensor, defop, every_value, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
@@ -202,13 +201,13 @@ class class_margins:
     def grad_x(F, g, x, target, p, margin): return F.unsqueeze(g, -1) * _margin_derivative(F, x, target, p, margin)
     def jvp(F, t, x, target, p, margin): return F.sum(t[0] * _margin_derivative(F, x, target, p, margin), -1)
     batch = _batch_class_margins
-    nondiff, types, promoted = ("target",), FLOAT, ("x",)
+    integral, types, promoted = ("target",), FLOAT, ("x",)
 
 
 def _label_margins(xp, x, target):
     n, classes = x.shape
     y = x.astype(float64, copy=False)  # so that both implementations find the same ties
-    if xp is np and x.size * classes <= FEW:
+    if backend.few(x, FEW // (classes or 1)):
         out, slope = _few_label_margins(y.tolist(), target.tolist())
         out, slope = np.array(out, y.dtype), np.array(slope, y.dtype).reshape(x.shape)
     else:
@@ -254,7 +253,7 @@ class label_margins:
     def grad_x(F, g, slope): return F.unsqueeze(g, -1) * slope
     def jvp(F, t, slope): return F.sum(t[0] * slope, -1)
     batch = _batch_label_margins
-    nondiff, types, promoted, saved = ("target",), FLOAT, ("x",), ("slope",)
+    integral, types, promoted, saved = ("target",), FLOAT, ("x",), ("slope",)
 
 
 def _as_rows(input: Tensor, name: str) -> Tensor:
@@ -268,11 +267,8 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     """`target`, after checks of its dtype and, on the CPU, of its values."""
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
-    values = every_value(target)
-    if type(values) is np.ndarray and values.size:
-        low, high = numpy_ops.ends(values)
-        if low < lowest or high >= count:
-            raise RuntimeError(message)
+    if backend.seen_outside(every_value(target), lowest, count - 1):
+        raise RuntimeError(message)
     return target
 
 

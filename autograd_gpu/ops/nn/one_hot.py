@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from ... import backend
 from ...backend.arrays.dtypes import int64
 from ...core.extend import defop
 
@@ -15,7 +14,7 @@ def _one_hot(xp, x, *, num_classes=-1):
         if not x.size:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         num_classes = int(x.max()) + 1
-    if xp is np and x.size and (x.min() < 0 or x.max() >= num_classes):
+    if backend.seen_outside(x, 0, num_classes - 1):
         raise RuntimeError("Class values must be " + ("non-negative." if x.min() < 0 else "smaller than num_classes."))
     return (x.reshape((*x.shape, 1)) == xp.arange(num_classes)).astype(int64)
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import backend
 from ...backend.arrays import dtypes
+from ...backend.cpu import numpy_ops
 from ...core.extend import (
     BROADCASTING,
     ELEMENTWISE,
@@ -53,9 +56,10 @@ class chosen:
     grad_x = ZERO
     def grad_a(F, g, x, condition): return F.chosen(x, condition, g, 0.0)
     def grad_b(F, g, x, condition): return F.chosen(x, condition, 0.0, g)
-    nondiff, promoted = ("condition",), ("a", "b")
-    types, broadcasts, numbers, chooses = PROMOTE, True, True, True
+    integral, promoted = ("condition",), ("a", "b")
+    types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = LINEAR, _chosen_batch
+    keeps_layout = True
 
 
 # ---- leaky_relu and prelu ------------------------------------------------------------------------------
@@ -79,7 +83,7 @@ class leaky_relu:
     tensor([-0.1,  2. ])
     """
 
-    forward = in_float32(_leaky_relu, value_forward("leaky_relu"))
+    forward, cuda = in_float32(_leaky_relu, passes=True), value_forward("leaky_relu")
     def grad_x(F, g, x, negative_slope): return F.leaky_relu_grad(g, x, negative_slope)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -97,11 +101,17 @@ class leaky_relu_grad:
     tensor([1.5, 4. ])
     """
 
-    forward = in_float32(_leaky_relu_grad, grad_forward("leaky_relu"))
+    forward, cuda = in_float32(_leaky_relu_grad), grad_forward("leaky_relu")
     def grad_h(F, g, x, negative_slope): return F.leaky_relu_grad(g, x, negative_slope)
     grad_x = ZERO
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+
+
+def _prelu(xp, x, weight):
+    if type(x) is np.ndarray and weight.size == 1 and x.size > numpy_ops.FEW and 0 < weight.flat[0] <= 1:
+        return np.maximum(x, x * weight)
+    return backend.where(xp, x > 0, x, x * weight)
 
 
 @defop
@@ -113,8 +123,7 @@ class prelu_kernel:
     tensor([-2.,  2.])
     """
 
-    @in_float32
-    def forward(xp, x, weight): return backend.where(xp, x > 0, x, x * weight)
+    forward = in_float32(_prelu)
     def grad_x(F, g, x, weight): return F.chosen(x, x > 0, g, g * weight)
     def grad_weight(F, g, x): return F.where(x > 0, 0.0, g * x)
     types, broadcasts = SAME, True
@@ -150,8 +159,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def _clamped(xp: Any, x: Any, low: float, high: float) -> Any:
     """x limited to [low, high], as a new array."""
-    out = xp.maximum(x, low, out=backend.empty(xp, x.shape, x.dtype))
-    return xp.minimum(out, high, out=out)
+    return backend.limited(xp, x, low, high, backend.empty_like(xp, x))
 
 
 def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
@@ -178,7 +186,7 @@ class hardtanh:
     tensor([-1. ,  0.5,  1. ])
     """
 
-    forward = in_float32(_hardtanh)
+    forward = in_float32(_hardtanh, passes=True)
     grad_x = _hardtanh_back
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -197,9 +205,8 @@ def relu6(x: Tensor) -> Tensor:
 
 
 def _hardsigmoid(xp, x):
-    out = xp.add(x, 3, out=backend.empty(xp, x.shape, x.dtype))
-    xp.maximum(out, 0, out=out)
-    xp.minimum(out, 6, out=out)
+    out = xp.add(x, 3, out=backend.empty_like(xp, x))
+    backend.limited(xp, out, 0, 6, out)
     return xp.multiply(out, 1 / 6, out=out)
 
 
@@ -211,7 +218,7 @@ class hardsigmoid:
     tensor([0.  , 0.5 , 0.75])
     """
 
-    forward = in_float32(_hardsigmoid)
+    forward = in_float32(_hardsigmoid, passes=True)
     def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -220,7 +227,7 @@ class hardsigmoid:
 
 
 def _hardswish_back(F, g, x):
-    return F.where(x <= -3, 0.0, F.where(x < 3, g * (x * (1 / 3) + 0.5), g))
+    return F.where(x >= 3, g, F.where(x <= -3, 0.0, g * (x * (1 / 3) + 0.5)))
 
 
 @defop
@@ -260,7 +267,7 @@ class hardshrink:
     tensor([-1.,  0.,  2.])
     """
 
-    forward = in_float32(_hardshrink)
+    forward = in_float32(_hardshrink, passes=True)
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -285,7 +292,7 @@ class softshrink:
     tensor([-0.5,  0. ,  1.5])
     """
 
-    forward = in_float32(_softshrink)
+    forward = in_float32(_softshrink, passes=True)
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -304,7 +311,7 @@ class threshold:
     tensor([20., 20.,  2.])
     """
 
-    forward = in_float32(_threshold)
+    forward = in_float32(_threshold, passes=True)
     def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
     types = PROMOTE
     jvp, batch = ELEMENTWISE, BROADCASTING

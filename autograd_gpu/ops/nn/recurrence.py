@@ -11,47 +11,34 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ...backend import kernels
-from ...backend.arrays.dtypes import HALF, float32
 from ...core.extend import expanded, moved
 from .activation import BLOCK
 
 Sizes = tuple[int, ...]
 
-# From so many steps on NumPy's products take a copy of w_hhᵀ: with the transposed view OpenBLAS takes 1.2 to 3.7 times
-# as long (16 rows and 32 units: 4.2 us instead of 1.8; 128 units: 46 instead of 25), and the copy as long as 4 to 30
-# steps save.
-MANY_STEPS = 16
 
 
 @functools.lru_cache(256)
 def steps(sizes: Sizes, reverse: bool) -> tuple[slice, ...]:
     """The rows of each step, in the order of the walk."""
-    found, end = [], 0
+    rows, end = [], 0
     for size in sizes:
-        found.append(slice(end, end + size))
+        rows.append(slice(end, end + size))
         end += size
-    return tuple(reversed(found) if reverse else found)
+    return tuple(reversed(rows) if reverse else rows)
 
 
 @functools.lru_cache(256)
 def blocks(sizes: Sizes, reverse: bool, cols: int) -> dict[int, slice]:
     """Rows of several steps, up to BLOCK elements in `cols` columns, by the first row of the first step of the walk."""
-    found: dict[int, slice] = {}
+    spans: dict[int, slice] = {}
     first, low, high = -1, 0, 0
     for at in steps(sizes, reverse):
         if first < 0 or (max(high, at.stop) - min(low, at.start)) * cols > BLOCK:
             first, low, high = at.start, at.start, at.stop
         low, high = min(low, at.start), max(high, at.stop)
-        found[first] = slice(low, high)
-    return found
-
-
-def turned(xp: Any, weight: Any, sizes: Sizes) -> Any:
-    """weightᵀ, as the right operand of a product at each step."""
-    return np.ascontiguousarray(weight.T) if xp is np and len(sizes) >= MANY_STEPS else weight.T
+        spans[first] = slice(low, high)
+    return spans
 
 
 class Carried:
@@ -86,11 +73,11 @@ class Carried:
 
 def preceding(F: Any, initial: Any, rows: Any, sizes: Sizes, reverse: bool) -> list[Any]:
     """The states with which each step begins, in the order of the walk: `rows` has the states of all steps."""
-    state, found = Carried(F, initial), []
+    state, states = Carried(F, initial), []
     for at in steps(sizes, reverse):
-        found.append(state.enter(at.stop - at.start))
+        states.append(state.enter(at.stop - at.start))
         state.rows = F.basic_index(rows, at)
-    return found
+    return states
 
 
 def joined(F: Any, parts: Sequence[Any], reverse: bool) -> Any:
@@ -115,13 +102,6 @@ def folded(F: Any, n: int, batched: Sequence[bool], matrices: Sequence[Any], run
 def times(sizes: Sizes, n: int) -> Sizes:
     """The sizes of the steps for n examples."""
     return tuple([size * n for size in sizes])
-
-
-def prepared(xp: Any, *arrays: Any) -> list[Any]:
-    """The arrays as the loops take them: NumPy's half types as float32; CuPy's contiguous, for the kernels."""
-    if xp is not np:
-        return [kernels.contiguous(x) for x in arrays]
-    return [x.astype(float32) if x is not None and x.dtype in HALF else x for x in arrays]
 
 
 def narrowed(dtype: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:

@@ -134,10 +134,11 @@ class mse_loss:
     forward = _mse
     grad_input = _mse_back
     def grad_target(F, g, input, target, reduction): return -_mse_back(F, g, input, target, reduction)
-    types, broadcasts, expanded = FLOAT, True, True
+    types, broadcasts, promotes_zero_dim = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
     public = True
+    keeps_layout = True
 
 
 def _l1(xp, input, target, *, reduction="mean"):
@@ -163,10 +164,11 @@ class l1_loss:
     forward = _l1
     grad_input = _l1_back
     def grad_target(F, g, input, target, reduction): return -_l1_back(F, g, input, target, reduction)
-    types, broadcasts, expanded = FLOAT, True, True
+    types, broadcasts, promotes_zero_dim = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
-    public = sensitive = True
+    public = no_lossy_save = True
+    keeps_layout = True
 
 
 def _huber(xp, input, target, *, reduction="mean", delta=1.0):
@@ -196,10 +198,11 @@ class huber_loss:
     forward = _huber
     grad_input = _huber_back
     def grad_target(F, g, input, target, reduction, delta): return -_huber_back(F, g, input, target, reduction, delta)
-    types, broadcasts, expanded = FLOAT, True, True
+    types, broadcasts, promotes_zero_dim = FLOAT, True, True
     jvp, batch = LOSS_JVP, LOSS_BATCH
     takes_out = False
     public = True
+    keeps_layout = True
 
 
 @public("smooth_l1_loss", "nn.functional.smooth_l1_loss")

@@ -6,52 +6,73 @@ backward computes the same on arrays (`_fused`), as in lstm.py.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend import kernels
+from ...backend.arrays.step_operands import prepared, turned
 from ...core.extend import RAW, SAME, defop, one_by_one
-from .recurrence import Carried, folded, joined, narrowed, preceding, prepared, steps, times, turned
+from .recurrence import Carried, folded, joined, narrowed, preceding, steps, times
 
 Array = Any
 
 
-def _forward(xp, x, h0, w_hh, *, sizes, reverse=False, relu=False):
+def _numpy_step(x, product, relu, out):
+    """Writes a step's output, given its product."""
+    product += x
+    np.maximum(product, 0, out=out) if relu else np.tanh(product, out=out)
+
+
+def _cuda_step(x, product, relu, out):
+    """`_numpy_step` by a kernel."""
+    kernels.rnn_step("relu" if relu else "tanh", x, product, out)
+
+
+def _forward(step, xp, x, h0, w_hh, *, sizes, reverse=False, relu=False):
     """The outputs of all steps, and the last ones of each sequence."""
     dtype = x.dtype
     x, h0, w_hh = prepared(xp, x, h0, w_hh)
-    out, weight, h = backend.empty(xp, x.shape, x.dtype), turned(xp, w_hh, sizes), Carried(RAW, h0)
+    out, weight, h = backend.empty(xp, x.shape, x.dtype), turned(xp, w_hh, len(sizes)), Carried(RAW, h0)
     for at in steps(sizes, reverse):
         product, h.rows = backend.matmul(h.enter(at.stop - at.start), weight), out[at]
-        if xp is not np:
-            kernels.rnn_step("relu" if relu else "tanh", x[at], product, h.rows)
-            continue
-        product += x[at]
-        np.maximum(product, 0, out=h.rows) if relu else np.tanh(product, out=h.rows)
+        step(x[at], product, relu, h.rows)
     return narrowed(dtype, (out, h.final().copy()))
 
 
-def _slopes(out, relu):
-    """The derivatives of all steps, which the loop multiplies."""
-    return (out > 0).astype(out.dtype) if relu else 1 - out * out
+def _numpy_pull(out, relu):
+    """dx, and the function that writes a step of it: the derivatives of all steps come first, in one pass."""
+    dx = (out > 0).astype(out.dtype) if relu else 1 - out * out
+
+    def pull(at: slice, own: Array | None, to_h: Array) -> None:
+        dx[at] *= to_h if own is None else to_h + own
+
+    return dx, pull
 
 
-def _fused(F, g, need, h0, w_hh, out, sizes, reverse, relu):
+def _cuda_pull(out, relu):
+    """`_numpy_pull` by a kernel for each step."""
+    dx = backend.namespace(out).empty_like(out)
+
+    def pull(at: slice, own: Array | None, to_h: Array) -> None:
+        kernels.rnn_step_backward("relu" if relu else "tanh", own, to_h, out[at], dx[at])
+
+    return dx, pull
+
+
+def _fused(make_pull, F, g, need, h0, w_hh, out, sizes, reverse, relu):
     """All gradients of a plain backward."""
     if not out.size:
         return None
     dtype, xp = out.dtype, backend.namespace(out)
     g_out, g_h, h0, w_hh, out = prepared(xp, *g, h0, w_hh, out)
-    dx = _slopes(out, relu) if xp is np else xp.empty_like(out)
+    dx, pull = make_pull(out, relu)
     dh = Carried(RAW, g_h, h0)
     for at in reversed(steps(sizes, reverse)):
         to_h, own = dh.enter(at.stop - at.start), None if g_out is None else g_out[at]
-        if xp is np:
-            dx[at] *= to_h if own is None else to_h + own
-        else:
-            kernels.rnn_step_backward("relu" if relu else "tanh", own, to_h, out[at], dx[at])
+        pull(at, own, to_h)
         dh.rows = backend.matmul(dx[at], w_hh)
     before = joined(RAW, preceding(RAW, h0, out, sizes, reverse), reverse) if need[2] else None
     return narrowed(dtype, (dx, dh.final(), None if before is None else backend.matmul(dx.T, before)))
@@ -78,15 +99,15 @@ def _jvp(F, t, h0, w_hh, out, sizes, reverse, relu):
     """The tangents of both results, step by step."""
     t_x, t_h, t_w = t
     push = F.relu_grad if relu else F.tanh_grad
-    given = F.constant_like(out, 0.0) if t_x is None else t_x
+    t_in = F.constant_like(out, 0.0) if t_x is None else t_x
     if t_w is not None:
-        given = given + F.gemm(joined(F, preceding(F, h0, out, sizes, reverse), reverse), t_w, False, True)
-    th, found = Carried(F, t_h, h0), []
+        t_in = t_in + F.gemm(joined(F, preceding(F, h0, out, sizes, reverse), reverse), t_w, False, True)
+    th, states = Carried(F, t_h, h0), []
     for at in steps(sizes, reverse):
-        ta = F.gemm(th.enter(at.stop - at.start), w_hh, False, True) + F.basic_index(given, at)
+        ta = F.gemm(th.enter(at.stop - at.start), w_hh, False, True) + F.basic_index(t_in, at)
         th.rows = push(ta, F.basic_index(out, at))
-        found.append(th.rows)
-    return joined(F, found, reverse), th.final()
+        states.append(th.rows)
+    return joined(F, states, reverse), th.final()
 
 
 def _batch(F, n, batched, x, h0, w_hh, *, sizes, reverse, relu):
@@ -111,8 +132,8 @@ class rnn_layer:
     tensor([[3.]])
     """
 
-    forward = _forward
+    forward, cuda = partial(_forward, _numpy_step), partial(_forward, _cuda_step)
     grads = _grads
-    fused = _fused
+    fused, fused_cuda = partial(_fused, _numpy_pull), partial(_fused, _cuda_pull)
     jvp, batch = _jvp, _batch
     outputs, types = ("out", "h_n"), SAME

@@ -12,6 +12,7 @@ from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...backend.cpu import numpy_ops
+from ...backend.cpu.half import convert
 from ...core.extend import FLOAT, RECORD, Tensor, added, along, defop, other_words, public
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, wrap_dim
@@ -23,8 +24,7 @@ def exponentials(xp, x, axis):
     """exp(x - max) as a new array, its sum over `axis`, and the max; both with keepdims."""
     if not x.ndim:
         return xp.ones((), x.dtype), xp.ones((), x.dtype), x
-    largest = np.maximum.reduce if xp is np else xp.max
-    highest = largest(x, axis=axis, keepdims=True) if x.shape[axis] else xp.sum(x, axis=axis, keepdims=True)
+    highest = backend.reduce(xp, "maximum" if x.shape[axis] else "add", x, axis, True)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, as in PyTorch
         e = xp.subtract(x, highest)
     xp.exp(e, out=e)
@@ -33,10 +33,10 @@ def exponentials(xp, x, axis):
 
 def _wanted(name, x, dtype):
     """The dtype of the result."""
-    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    if wanted not in dtypes.FLOATS:
-        raise RuntimeError(f"{name}: dtype must be floating point, got {wanted}")
-    return wanted
+    out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
+    if out_dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"{name}: dtype must be floating point, got {out_dtype}")
+    return out_dtype
 
 
 def _along_rows(x, dim):
@@ -71,7 +71,7 @@ def _grad_in_one_launch(xp, h, out, dim, **form):
 
 def _few(xp, x, dim, dtype):
     """exp(x) and its sum over `dim` for few elements of moderate size, which need no maximum subtracted; else None."""
-    if xp is not np or x.ndim != 2 or dtype is not None or not 0 < x.size <= numpy_ops.FEW or not -2 <= dim < 2:
+    if x.ndim != 2 or dtype is not None or not 0 < x.size <= numpy_ops.FEW or not -2 <= dim < 2:
         return None
     if not (x.item(x.argmax()) < MODEST and x.item(x.argmin()) > -MODEST and x.dtype in dtypes.FULL_FLOATS):
         return None
@@ -85,28 +85,43 @@ def _softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         e, total = few
         return np.divide(e, total, e)
+    return _softmax_of_many(xp, x, dim=dim, dtype=dtype)
+
+
+def _softmax_of_many(xp, x, *, dim, dtype):
     wanted = _wanted("softmax", x, dtype)
-    if xp is not np and _along_rows(x, dim):
-        return _in_one_launch(xp, x, dim, wanted)
-    x = x.astype(wide(wanted), copy=False)
-    e, total, _ = exponentials(xp, x, wrap_dim(dim, x.ndim))
-    return xp.divide(e, total, out=e).astype(wanted, copy=False)
+    e, total, _ = exponentials(xp, convert(x, wide(wanted)), wrap_dim(dim, x.ndim))
+    return convert(xp.divide(e, total, out=e), wanted)
 
 
 def _log_softmax(xp, x, *, dim, dtype=None):
     if few := _few(xp, x, dim, dtype):
         return x - np.log(few[1])
+    return _log_softmax_of_many(xp, x, dim=dim, dtype=dtype)
+
+
+def _log_softmax_of_many(xp, x, *, dim, dtype):
     wanted = _wanted("log_softmax", x, dtype)
-    if xp is not np and _along_rows(x, dim):
-        return _in_one_launch(xp, x, dim, wanted, logarithm=True)
-    x = x.astype(wide(wanted), copy=False)
+    x = convert(x, wide(wanted))
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
-        return xp.subtract(x, highest + xp.log(total), out=e).astype(wanted, copy=False)
+        return convert(xp.subtract(x, highest + xp.log(total), out=e), wanted)
+
+
+def _softmax_cuda(xp, x, *, dim, dtype=None):
+    if not _along_rows(x, dim):
+        return _softmax_of_many(xp, x, dim=dim, dtype=dtype)
+    return _in_one_launch(xp, x, dim, _wanted("softmax", x, dtype))
+
+
+def _log_softmax_cuda(xp, x, *, dim, dtype=None):
+    if not _along_rows(x, dim):
+        return _log_softmax_of_many(xp, x, dim=dim, dtype=dtype)
+    return _in_one_launch(xp, x, dim, _wanted("log_softmax", x, dtype), logarithm=True)
 
 
 @in_float32
-def _softmax_grad_by_parts(xp, h, out, *, dim):
+def _softmax_grad(xp, h, out, *, dim):
     weighted = xp.multiply(h, out, out=xp.empty(np.broadcast_shapes(h.shape, out.shape), out.dtype))
     total = backend.total(xp, weighted, dim, True) if out.ndim else weighted
     weighted -= out * total
@@ -114,22 +129,21 @@ def _softmax_grad_by_parts(xp, h, out, *, dim):
 
 
 @in_float32
-def _log_softmax_grad_by_parts(xp, h, out, *, dim):
+def _log_softmax_grad(xp, h, out, *, dim):
     total = backend.total(xp, h, dim, True) if out.ndim else h
     p = xp.exp(out, out=xp.empty(out.shape, out.dtype))
     return xp.subtract(h, p * total)
 
 
-def _softmax_grad(xp, h, out, *, dim):
-    if xp is not np and _kernel_fits(h, out, dim):
-        return _grad_in_one_launch(xp, h, out, dim)
-    return _softmax_grad_by_parts(xp, h, out, dim=dim)
+def _softmax_grad_cuda(xp, h, out, *, dim):
+    fits = _kernel_fits(h, out, dim)
+    return _grad_in_one_launch(xp, h, out, dim) if fits else _softmax_grad(xp, h, out, dim=dim)
 
 
-def _log_softmax_grad(xp, h, out, *, dim):
-    if xp is not np and _kernel_fits(h, out, dim):
-        return _grad_in_one_launch(xp, h, out, dim, logarithm=True)
-    return _log_softmax_grad_by_parts(xp, h, out, dim=dim)
+def _log_softmax_grad_cuda(xp, h, out, *, dim):
+    if not _kernel_fits(h, out, dim):
+        return _log_softmax_grad(xp, h, out, dim=dim)
+    return _grad_in_one_launch(xp, h, out, dim, logarithm=True)
 
 
 def _dot(F, a, b, dim):
@@ -153,7 +167,7 @@ class softmax:
     tensor([0.5, 0.5])
     """
 
-    forward = _softmax
+    forward, cuda = _softmax, _softmax_cuda
     grad_x = _softmax_back
     types = FLOAT
     jvp, batch = _softmax_jvp, along("dim")
@@ -162,7 +176,7 @@ class softmax:
 
 
 @in_float32
-def _safe_softmax_by_parts(xp, x, *, dim):
+def _safe_softmax(xp, x, *, dim):
     axis = wrap_dim(dim, x.ndim)
     highest = (xp.max if x.shape[axis] else xp.sum)(x, axis=axis, keepdims=True)
     e = xp.exp(x - backend.where(xp, highest == -math.inf, x.dtype.type(0), highest))
@@ -170,10 +184,10 @@ def _safe_softmax_by_parts(xp, x, *, dim):
     return xp.divide(e, backend.where(xp, total == 0, x.dtype.type(1), total), out=e)
 
 
-def _safe_softmax(xp, x, *, dim):
-    if xp is not np and _along_rows(x, dim):
-        return _in_one_launch(xp, x, dim, x.dtype, safe=True)
-    return _safe_softmax_by_parts(xp, x, dim=dim)
+def _safe_softmax_cuda(xp, x, *, dim):
+    if not _along_rows(x, dim):
+        return _safe_softmax(xp, x, dim=dim)
+    return _in_one_launch(xp, x, dim, x.dtype, safe=True)
 
 
 @defop
@@ -186,7 +200,7 @@ class safe_softmax:
             [0. , 0. ]])
     """
 
-    forward = _safe_softmax
+    forward, cuda = _safe_softmax, _safe_softmax_cuda
     def grad_x(F, g, out, dim): return F.softmax_grad(g, out, from_right(dim, out.ndim))
     def jvp(F, t, out, dim): return F.softmax_grad(t, out, from_right(dim, out.ndim))
     types = FLOAT
@@ -221,11 +235,12 @@ class softmax_grad:
     tensor([ 0.25, -0.25])
     """
 
-    forward = _softmax_grad
+    forward, cuda = _softmax_grad, _softmax_grad_cuda
     def grad_h(F, g, out, dim): return F.softmax_grad(g, out, dim)
     def grad_out(F, g, h, out, dim): return g * (h - _dot(F, h, out, dim)) - h * _dot(F, g, out, dim)
     types, broadcasts = FLOAT, True
     jvp, batch = _softmax_grad_jvp, along("dim")
+    wide_rules = True
 
 
 def _log_softmax_back(F, g, out, x_dtype, dim, dtype):
@@ -246,7 +261,7 @@ class log_softmax:
     tensor([-0.6931, -0.6931])
     """
 
-    forward = _log_softmax
+    forward, cuda = _log_softmax, _log_softmax_cuda
     grad_x = _log_softmax_back
     types = FLOAT
     jvp, batch = _log_softmax_jvp, along("dim")
@@ -268,8 +283,9 @@ class log_softmax_grad:
     tensor([ 0.5, -0.5])
     """
 
-    forward = _log_softmax_grad
+    forward, cuda = _log_softmax_grad, _log_softmax_grad_cuda
     def grad_h(F, g, out, dim): return g - F.sum(g * F.exp(out), dim, True)
     def grad_out(F, g, h, out, dim): return -g * F.exp(out) * F.sum(h, dim, True)
     types, broadcasts = FLOAT, True
     jvp, batch = _log_softmax_grad_jvp, along("dim")
+    wide_rules = True

@@ -7,6 +7,8 @@ Mohamed, Mnih 2018). Dirichlet-distributed numbers are gamma-distributed ones ov
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...backend import kernels
@@ -22,12 +24,10 @@ from .sampling import draw_from, refuse_integers, stream_of
 # ---- the derivative by the shape parameter -------------------------------------------------------------------
 
 
-def _gamma_slope(xp, alpha, z, *, logs=False):
+def _gamma_slope(compute, xp, alpha, z, *, logs=False):
     refuse_integers("_standard_gamma_grad", alpha)
     alpha, z = xp.broadcast_arrays(alpha, z)
-    if xp is np:
-        return kernels.gamma_slope_reference(alpha, z, logs)
-    return kernels.gamma_slope(alpha, z, logs)
+    return compute(alpha, z, logs)
 
 
 def _no_slope_of_slope(F, g, need, alpha):
@@ -46,11 +46,13 @@ class gamma_slope:
     tensor([1.1736, 1.6317])
     """
 
-    forward = _gamma_slope
+    forward = partial(_gamma_slope, kernels.gamma_slope_reference)
+    cuda = partial(_gamma_slope, kernels.gamma_slope)
     grads = _no_slope_of_slope
     types, broadcasts = PROMOTE, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     torch = "_standard_gamma_grad"
+    keeps_layout = False
 
 
 @public("_standard_gamma_grad")
@@ -85,11 +87,12 @@ class standard_gamma:
 
     forward = _standard_gamma
     def grad_alpha(F, g, alpha, out): return g * F.gamma_slope(alpha, out)
-    called = ("input",)
+    parameter_names = ("input",)
     types, random = ANY, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "_standard_gamma"
+    keeps_layout = False
 
 
 def _random_log_gamma(xp, alpha, *, generator=None):
@@ -115,6 +118,7 @@ class random_log_gamma:
     def grad_alpha(F, g, alpha, out): return g * F.gamma_slope(alpha, out, logs=True)
     types, random = ANY, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    keeps_layout = False
 
 
 @public("_sample_dirichlet")

@@ -41,13 +41,7 @@ def stream_of(array: Any, generator: Generator | None) -> Generator:
 
 def _check(array: Any, high: float, text: str) -> None:
     """RuntimeError unless all numbers are in [0, high]; not checked on CUDA, where it would synchronize."""
-    if type(array) is not np.ndarray:
-        return
-    if array.size <= FEW:
-        valid = all(0 <= number <= high for number in array.ravel().tolist())
-    else:
-        valid = bool(((array >= 0) & (array <= high)).all())
-    if not valid:
+    if backend.seen_outside(array, 0, high):
         raise RuntimeError(text)
 
 
@@ -56,10 +50,8 @@ def draw_from(distribution: str, xp: Any, generator: Generator | None, *paramete
 
     The parameters are float64 arrays of one shape; where they are not valid, 1 is drawn from in their place.
     """
-    given = [xp.where(valid, each, 1.0) for each in parameters]
-    if xp is np and distribution == "binomial":  # NumPy's takes integers only
-        given[0] = given[0].astype(dtypes.int64)
-    drawn = xp.asarray(stream_of(parameters[0], generator).draw(distribution, *given))
+    params = [xp.where(valid, param, 1.0) for param in parameters]
+    drawn = xp.asarray(stream_of(parameters[0], generator).draw(distribution, *params))
     return xp.where(valid, drawn, math.nan)
 
 
@@ -92,6 +84,7 @@ class random_bernoulli:
     types, random = ANY, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     torch = "bernoulli"
+    keeps_layout = False
 
 
 @public(methods=True, out=True)
@@ -134,11 +127,12 @@ class poisson:
 
     forward = _poisson
     grad_rate = ZERO
-    called = ("input",)
+    parameter_names = ("input",)
     types, random = ANY, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
+    keeps_layout = False
 
 
 def _binomial(xp, count, prob, *, generator=None):
@@ -158,10 +152,11 @@ class random_binomial:
     """
 
     forward = _binomial
-    called = ("count", "prob")
+    parameter_names = ("count", "prob")
     nondiff, types, broadcasts, random = True, SAME, True, True
     batch = BROADCASTING
     torch = "binomial"
+    keeps_layout = False
 
 
 @public()
@@ -175,9 +170,9 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     tensor([3., 0.])
     """
     count, prob = as_tensor(count), as_tensor(prob)
-    for name, given in (("count", count), ("prob", prob)):
-        if given.dtype not in dtypes.FLOATS:
-            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {given.dtype}")
+    for name, tensor in (("count", count), ("prob", prob)):
+        if tensor.dtype not in dtypes.FLOATS:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {tensor.dtype}")
     return random_binomial(count, prob, generator)
 
 
@@ -208,6 +203,7 @@ class random_normal:
     types, broadcasts, numbers, random = FLOAT, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     torch = "normal"
+    keeps_layout = False
 
 
 @public(out=True)
@@ -269,14 +265,14 @@ def _with_replacement(xp: Any, weights: Any, count: int, stream: Generator) -> A
     function /= function[:, -1:].copy()
     shift = xp.arange(rows, dtype=dtypes.float64)[:, None]
     draws = stream.draw("random", (rows, count), dtype=dtypes.float64)
-    found = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
+    places = xp.searchsorted((function + shift).ravel(), (draws + shift).ravel(), side="right").reshape(rows, count)
     last = n - 1 - (weights[:, ::-1] > 0).argmax(-1)[:, None]  # rounding must not exceed the row's end
-    return xp.minimum(found - n * xp.arange(rows)[:, None], last)
+    return xp.minimum(places - n * xp.arange(rows)[:, None], last)
 
 
 def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator) -> list[list[int]]:
     """_with_replacement for few numbers."""
-    found = []
+    chosen = []
     draws = stream.draw("random", (len(rows), count), dtype=dtypes.float64).tolist()
     for row, numbers in zip(rows, draws, strict=True):
         if not all(0 <= weight < math.inf for weight in row):
@@ -286,35 +282,35 @@ def _few_with_replacement(rows: list[list[float]], count: int, stream: Generator
         if total <= 0:
             raise RuntimeError(NOTHING)
         last = bisect.bisect_left(sums, total)  # rounding must not exceed the row's end
-        found.append([min(bisect.bisect_right(sums, number * total), last) for number in numbers])
-    return found
+        chosen.append([min(bisect.bisect_right(sums, number * total), last) for number in numbers])
+    return chosen
 
 
 def _multinomial(xp, weights, *, num_samples, replacement=False, generator=None):
     _check_choice(weights, num_samples, replacement)
-    few = type(weights) is np.ndarray and 0 < weights.size <= FEW and weights.dtype in dtypes.FULL_FLOATS
+    few = weights.size > 0 and backend.few(weights, FEW) and weights.dtype in dtypes.FULL_FLOATS
     if replacement and few:
         rows = weights.tolist() if weights.ndim == 2 else [weights.tolist()]
-        found = _few_with_replacement(rows, num_samples, stream_of(weights, generator))
-        return np.array(found if weights.ndim == 2 else found[0], dtypes.int64)
+        chosen = _few_with_replacement(rows, num_samples, stream_of(weights, generator))
+        return np.array(chosen if weights.ndim == 2 else chosen[0], dtypes.int64)
     _check_weights(weights)
     stream = stream_of(weights, generator)
     rows = xp.atleast_2d(weights).astype(dtypes.float64)
     if replacement:
-        found = _with_replacement(xp, rows, num_samples, stream)
+        chosen = _with_replacement(xp, rows, num_samples, stream)
     else:  # the first arrival times of events of these rates: Efraimidis and Spirakis, Inf. Process. Lett. 97
         times = floats("standard_exponential", rows.shape, dtypes.float64, stream)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = (times / rows).argsort(axis=-1)[:, :num_samples]
-    return found.reshape(*weights.shape[:-1], num_samples).astype(dtypes.int64, copy=False)
+            chosen = (times / rows).argsort(axis=-1)[:, :num_samples]
+    return chosen.reshape(*weights.shape[:-1], num_samples).astype(dtypes.int64, copy=False)
 
 
 def _batch_multinomial(F, n, batched, x, *, num_samples, replacement, generator):
     if rank(x, True) not in (1, 2):
         _check_choice(example(x), num_samples, replacement)
     rows = F.reshape(x, (-1, x.shape[-1])) if rank(x, True) == 2 else x
-    found = F.random_multinomial(rows, num_samples=num_samples, replacement=replacement, generator=generator)
-    return F.reshape(found, (*x.shape[:-1], num_samples))
+    indices = F.random_multinomial(rows, num_samples=num_samples, replacement=replacement, generator=generator)
+    return F.reshape(indices, (*x.shape[:-1], num_samples))
 
 
 @defop
@@ -327,7 +323,7 @@ class random_multinomial:
     """
 
     forward = _multinomial
-    called = ("input",)
+    parameter_names = ("input",)
     nondiff, types, random = True, ANY, True
     batch = _batch_multinomial
     torch = "multinomial"

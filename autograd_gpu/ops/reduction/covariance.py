@@ -53,12 +53,12 @@ def cov(
     n = rows.shape[1]
     _check_weights("fweights", fweights, n, True)
     _check_weights("aweights", aweights, n, False)
-    given = [w.to(input.dtype) for w in (fweights, aweights) if w is not None]
-    if not given:
+    factors = [w.to(input.dtype) for w in (fweights, aweights) if w is not None]
+    if not factors:
         away = scaled = rows - mean(rows, 1, True)
         freedom: Any = max(n - correction, 0)
     else:
-        weights = given[0] if len(given) == 1 else given[0] * given[1]
+        weights = factors[0] if len(factors) == 1 else factors[0] * factors[1]
         total = sum(weights)
         away = rows - unsqueeze(matmul(rows, weights) / total, 1)
         scaled = away * weights

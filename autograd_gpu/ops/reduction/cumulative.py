@@ -13,7 +13,6 @@ import numpy as np
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...backend.cpu import scans
 from ...core.extend import FLOAT, LINEAR, added, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
@@ -24,15 +23,15 @@ from .dimensions import floating, product_dtype
 
 
 def _cumsum(xp, x, *, dim, dtype=None, reverse=False):
-    if dtype is None and not reverse and xp is np and -x.ndim <= dim < x.ndim and x.dtype in dtypes.FULL_FLOATS:
-        return scans.accumulate(np.add, x, dim)
-    axis, wanted = wrap_dim(dim, x.ndim), product_dtype(x, dtype)
-    y = x.astype(wide(wanted), copy=False)
+    if dtype is None and not reverse and -x.ndim <= dim < x.ndim and x.dtype in dtypes.FULL_FLOATS:
+        return backend.accumulate(xp, "add", x, dim)
+    axis, out_dtype = wrap_dim(dim, x.ndim), product_dtype(x, dtype)
+    y = x.astype(wide(out_dtype), copy=False)
     if not x.ndim:
-        return y.astype(wanted)
+        return y.astype(out_dtype)
     turn = key_along(axis - x.ndim, slice(None, None, -1)) if reverse else ...
-    out = scans.accumulate(np.add, y[turn], axis) if xp is np else xp.cumsum(y[turn], axis=axis)
-    return out[turn].astype(wanted, copy=False)
+    out = backend.accumulate(xp, "add", y[turn], axis)
+    return out[turn].astype(out_dtype, copy=False)
 
 
 def _cumsum_back(F, g, x_shape, x_dtype, dim, dtype, reverse):
@@ -59,12 +58,12 @@ class cumsum:
 
 
 def _cumprod(xp, x, *, dim, dtype=None):
-    axis, wanted = wrap_dim(dim, x.ndim), product_dtype(x, dtype)
+    axis, out_dtype = wrap_dim(dim, x.ndim), product_dtype(x, dtype)
     if not x.ndim:
-        return x.astype(wanted)
-    y = x.astype(wide(wanted), copy=False)
-    out = scans.accumulate(np.multiply, y, axis) if xp is np else xp.cumprod(y, axis=axis)
-    return out.astype(wanted, copy=False)
+        return x.astype(out_dtype)
+    y = x.astype(wide(out_dtype), copy=False)
+    out = backend.accumulate(xp, "multiply", y, axis)
+    return out.astype(out_dtype, copy=False)
 
 
 def _cumprod_back(F, g, x, x_dtype, dim, dtype):
@@ -99,8 +98,8 @@ class cumprod:
 def _parts(xp, x, dim):
     """Note [Zeros in a product]: the mask of zeros, that of first zeros, x without zeros, both cumulative products."""
     zero = x == 0
-    if xp is np and not np.count_nonzero(zero):
-        out = scans.accumulate(np.multiply, x, dim)
+    if backend.seen_none(zero):
+        out = backend.accumulate(xp, "multiply", x, dim)
         return zero, zero, x, out, out
     first = zero & (xp.cumsum(zero, axis=dim) == 1)
     without = backend.where(xp, zero, 1, x).astype(x.dtype, copy=False)
@@ -176,6 +175,7 @@ class cumprod_vjp:
     def grad_h(F, g, x, dim): return F.cumprod_jvp(g, x, dim)
     def grad_x(F, g, h, x, dim): return _vjp_derivative(F, h, g, x, dim)
     jvp, batch = _cumprod_vjp_tangent, along("dim")
+    wide_rules = True
 
 
 def _cumprod_jvp_tangent(F, t, change, x, dim):
@@ -196,22 +196,10 @@ class cumprod_jvp:
     def grad_change(F, g, x, dim): return F.cumprod_vjp(g, x, dim)
     def grad_x(F, g, change, x, dim): return _vjp_derivative(F, g, change, x, dim)
     jvp, batch = _cumprod_jvp_tangent, along("dim")
+    wide_rules = True
 
 
 # ---- cumulative sums of exponentials -----------------------------------------------------------------
-
-
-def running(xp, name, x, axis):
-    """ufunc.accumulate of maximum, minimum or logaddexp; in CuPy, which lacks it, by doubling steps."""
-    if xp is np:
-        return scans.accumulate(getattr(np, name), x, axis)
-    axis, combine, step = from_right(axis, x.ndim), getattr(xp, name), 1
-    while step < x.shape[axis]:
-        early, late = key_along(axis, slice(-step)), key_along(axis, slice(step, None))
-        further = x.copy()
-        further[late] = combine(x[early], x[late])
-        x, step = further, 2 * step
-    return x
 
 
 def _logcumsumexp(xp, x, *, dim, reverse=False):
@@ -219,7 +207,7 @@ def _logcumsumexp(xp, x, *, dim, reverse=False):
     if not x.ndim:
         return x + 0
     turn = key_along(from_right(axis, x.ndim), slice(None, None, -1 if reverse else None))
-    return running(xp, "logaddexp", x[turn], dim)[turn]
+    return backend.accumulate(xp, "logaddexp", x[turn], dim)[turn]
 
 
 def _logcumsumexp_back(F, g, x, out, dim, reverse):
@@ -238,7 +226,7 @@ class logcumsumexp:
     grad_x = _logcumsumexp_back
     def jvp(F, t, x, out, dim, reverse): return F.exp_cumsum(t, x, out, from_right(dim, x.ndim), reverse)
     types, batch = FLOAT, along("dim")
-    public = methods = sensitive = True
+    public = methods = no_lossy_save = True
 
 
 def _exp_cumsum(xp, h, x, y, *, dim, reverse):
@@ -288,10 +276,10 @@ def _cumulative_extreme(xp, name, x, dim):
     wrap_dim(dim, x.ndim)
     if not x.ndim:
         return xp.array(x), xp.zeros((), dtypes.int64)
-    values = running(xp, name, x, dim)
+    values = backend.accumulate(xp, name, x, dim)
     positions = xp.arange(x.shape[dim]).reshape((-1,) + (1,) * (-1 - from_right(dim, x.ndim)))
     met = (x == values) | (x != x) if x.dtype in dtypes.FLOATS else x == values
-    return values, running(xp, "maximum", met * positions, dim)
+    return values, backend.accumulate(xp, "maximum", met * positions, dim)
 
 
 @defop

@@ -61,6 +61,7 @@ class differences:
     forward = _differences
     grad_x = _differences_back
     jvp, batch = LINEAR, along("dim")
+    keeps_layout = True
 
 
 @public(methods=True, out=True)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ... import backend
 from ...backend.arrays.dtypes import wide
 from ...core.extend import FLOAT, REDUCING, defop
 from .dimensions import float_sum, negative_axes, numpy_axis, restore_dims
@@ -14,9 +15,8 @@ from .dimensions import float_sum, negative_axes, numpy_axis, restore_dims
 def _logsumexp(xp, x, *, dim, keepdim=False):
     axis, dtype = numpy_axis(dim, x.ndim), x.dtype
     x = x.astype(wide(dtype), copy=False)
-    largest = np.maximum.reduce if xp is np else xp.max
     # an empty sum, which has the shape of the maximum
-    highest = (largest if x.size else xp.sum)(x, axis=axis, keepdims=True)
+    highest = backend.reduce(xp, "maximum" if x.size else "add", x, axis, True)
     limits = np.finfo(x.dtype)
     finite = xp.minimum(xp.maximum(highest, limits.min), limits.max)
     total = float_sum(xp, xp.exp(x - finite), dim, True)
@@ -48,4 +48,4 @@ class logsumexp:
     types = FLOAT
     jvp, batch = _logsumexp_jvp, REDUCING
     public = "logsumexp", "special.logsumexp"
-    methods = sensitive = True
+    methods = no_lossy_save = True

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import (
@@ -24,6 +25,8 @@ from ...core.extend import (
 from ..elementwise.clamp import maximum, minimum
 from ..indexing.basic_index import from_right, wrap_dim
 from .dimensions import axes, numpy_axis, restore_dims
+
+MANY, SHORT = 4096, 8  # from so many elements on, up to so many along a dimension are compared one after the other
 
 
 def refuse_empty(name, x, dim):
@@ -61,20 +64,22 @@ def _extreme(xp, x, name, ufunc, dim, keepdim):
     if not x.size:
         refuse_empty(f"a{name}", x, dim)
     axis = numpy_axis(dim, x.ndim)
-    if xp is np:
-        return getattr(np, ufunc).reduce(x, axis, None, None, keepdim)
-    return getattr(xp, name)(x, axis=axis, keepdims=keepdim)
+    return backend.reduce(xp, ufunc, x, axis, keepdim)
+
+
+def _amax_cuda(xp, x, *, dim=None, keepdim=False): return _extreme(xp, x, "max", "maximum", dim, keepdim)
+def _amin_cuda(xp, x, *, dim=None, keepdim=False): return _extreme(xp, x, "min", "minimum", dim, keepdim)
 
 
 def _amax(xp, x, *, dim=None, keepdim=False):
-    if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
+    if dim is None and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":  # V: bfloat16
         flat = x.ravel()
         return flat[flat.argmax()]  # takes a third of the time of np.maximum.reduce
     return _extreme(xp, x, "max", "maximum", dim, keepdim)
 
 
 def _amin(xp, x, *, dim=None, keepdim=False):
-    if dim is None and xp is np and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":
+    if dim is None and 0 < x.size <= numpy_ops.FEW and not keepdim and x.dtype.kind != "V":
         flat = x.ravel()
         return flat[flat.argmin()]
     return _extreme(xp, x, "min", "minimum", dim, keepdim)
@@ -88,10 +93,10 @@ class amax:
     tensor([2., 4.])
     """
 
-    forward = _amax
+    forward, cuda = _amax, _amax_cuda
     def grad_x(F, g, x, dim, keepdim): return _share_among_ties(F, g, x, F.amax(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
-    public = methods = sensitive = True
+    public = methods = no_lossy_save = True
 
 
 @defop
@@ -102,10 +107,10 @@ class amin:
     tensor([1., 3.])
     """
 
-    forward = _amin
+    forward, cuda = _amin, _amin_cuda
     def grad_x(F, g, x, dim, keepdim): return _share_among_ties(F, g, x, F.amin(x, dim, True), dim, keepdim)
     jvp, batch = _mean_of_ties, REDUCING
-    public = methods = sensitive = True
+    public = methods = no_lossy_save = True
 
 
 @public(methods=True, out=True)
@@ -134,12 +139,12 @@ def _arg(xp, name, x, dim, keepdim):
     if dim is not None:
         dim = wrap_dim(dim, x.ndim)
     axis = dim if x.ndim else None
-    found = (x.argmax if name == "argmax" else x.argmin)(axis)
-    if xp is not np:
-        found = found.astype(dtypes.int64, copy=False)
+    indices = (x.argmax if name == "argmax" else x.argmin)(axis)
+    if indices.dtype is not dtypes.int64:  # CuPy's may be narrower
+        indices = indices.astype(dtypes.int64)
     if keepdim and x.ndim:
-        return found.reshape([1 if axis in (None, i) else size for i, size in enumerate(x.shape)])
-    return found
+        return indices.reshape([1 if axis in (None, i) else size for i, size in enumerate(x.shape)])
+    return indices
 
 
 def _batched_arg(F, name, n, x, dim, keepdim):
@@ -149,8 +154,8 @@ def _batched_arg(F, name, n, x, dim, keepdim):
     if dim is None and not math.prod(shape):
         refuse_empty(name, example(x), None)
     counted_from_right(dim, ndim)  # a 0-d tensor accepts dim 0 and -1
-    found = getattr(F, name)(F.reshape(x, (n, math.prod(shape))), -1)
-    return F.reshape(found, (n, *(1,) * ndim)) if keepdim else found
+    indices = getattr(F, name)(F.reshape(x, (n, math.prod(shape))), -1)
+    return F.reshape(indices, (n, *(1,) * ndim)) if keepdim else indices
 
 
 @defop
@@ -181,15 +186,29 @@ class argmin:
     public = methods = True
 
 
+def _of_few(name, x, dim):
+    """The values and indices along `dim` of a few numbers without NaN: NumPy calls argmax for each few numbers."""
+    ufunc, better = (np.maximum, np.greater) if name == "max" else (np.minimum, np.less)
+    first, *rest = np.moveaxis(x, dim, 0)
+    values, indices = np.array(first), np.zeros(first.shape, np.int8)
+    for j, numbers in enumerate(rest, 1):
+        np.maximum(indices, better(numbers, values).view(np.int8) * np.int8(j), out=indices)
+        ufunc(values, numbers, out=values)
+    return values, indices.astype(np.int64)
+
+
 def _along(xp, name, x, dim, keepdim):
     if not x.size:
         refuse_empty(name, x, dim)
+    many = type(x) is np.ndarray and x.ndim > 1 and x.size > MANY and x.dtype in dtypes.FULL_FLOATS
+    if many and -x.ndim <= dim < x.ndim and x.shape[dim] <= SHORT:
+        values, indices = _of_few(name, x, dim)
+        if not np.isnan(values).any():
+            return (np.expand_dims(values, dim), np.expand_dims(indices, dim)) if keepdim else (values, indices)
     indices = _arg(xp, f"arg{name}", x, dim, keepdim)
     if not x.ndim:
         return xp.array(x), indices
-    if xp is np:
-        return (numpy_ops.max_reduce if name == "max" else numpy_ops.min_reduce)(x, dim, None, None, keepdim), indices
-    return getattr(xp, name)(x, axis=dim, keepdims=keepdim), indices
+    return backend.reduce(xp, f"{name}imum", x, dim, keepdim), indices
 
 
 def grad_at_indices(F, g, x_shape, indices, dim, keepdim):
@@ -204,8 +223,8 @@ def tangent_at_indices(F, t, x_shape, indices, dim, keepdim):
     if not x_shape:
         return t, None
     axis = from_right(dim, len(x_shape))
-    found = F.gather_along(t, restore_dims(F, indices, x_shape, dim, keepdim), axis)
-    return found if keepdim else F.squeeze(found, axis), None
+    tangent = F.gather_along(t, restore_dims(F, indices, x_shape, dim, keepdim), axis)
+    return tangent if keepdim else F.squeeze(tangent, axis), None
 
 
 @defop
@@ -274,24 +293,15 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
 
 
 def _truth(xp, name, x, dim, keepdim):
-    if dim == ():
-        found = x != 0
-    elif xp is not np:
-        found = getattr(xp, name)(x, axis=numpy_axis(dim, x.ndim), keepdims=keepdim)
-    elif dim is None and not keepdim and (x.size <= numpy_ops.FEW or x.dtype.kind == "b"):
-        n = np.count_nonzero(x)
-        found = np.asarray(n != 0 if name == "any" else n == x.size)
-    else:
-        reduction: Any = np.logical_or if name == "any" else np.logical_and
-        found = reduction.reduce(x, numpy_axis(dim, x.ndim), None, None, keepdim)
-    return found.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else found
+    truth = x != 0 if dim == () else backend.truth(xp, name, x, numpy_axis(dim, x.ndim), keepdim)
+    return truth.astype(dtypes.uint8) if x.dtype is dtypes.uint8 else truth
 
 
 def _dims_of_examples(x, dim):
     """`dim` for a batch; here () means no dimension."""
     ndim = rank(x, True)
-    found = counted_from_right(dim, ndim, dim != ())
-    return found if ndim else ()
+    dims = counted_from_right(dim, ndim, dim != ())
+    return dims if ndim else ()
 
 
 @defop

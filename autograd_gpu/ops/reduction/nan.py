@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from functools import partial
 
 from ... import backend
 from ...backend.arrays import dtypes
@@ -17,14 +16,14 @@ from .sum import sum
 def _nan_to_zero(xp, x):
     """x with NaN replaced by 0."""
     unknown = xp.isnan(x)
-    if xp is np and not np.count_nonzero(unknown):
+    if backend.seen_none(unknown):
         return x
     return backend.where(xp, unknown, 0.0, x).astype(x.dtype, copy=False)
 
 
-def _nansum(xp, x, *, dim=None, keepdim=False, dtype=None):
+def _nansum(sum_of, xp, x, *, dim=None, keepdim=False, dtype=None):
     x = _nan_to_zero(xp, x) if x.dtype in dtypes.FLOATS else x
-    return sum.op.forward(xp, x, dim=dim, keepdim=keepdim, dtype=dtype)
+    return sum_of(xp, x, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
 def _nansum_back(F, g, x, x_dtype, dim, keepdim, dtype):
@@ -44,7 +43,7 @@ class nansum:
     tensor(3.)
     """
 
-    forward = _nansum
+    forward, cuda = partial(_nansum, sum.op.forward), partial(_nansum, sum.op.cuda)
     grad_x = _nansum_back
     def differentiable(dim, keepdim, dtype): return floating(dtype)
     jvp, batch = _nansum_jvp, REDUCING
@@ -55,11 +54,14 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
     if x.dtype not in dtypes.FLOATS:
         raise RuntimeError(f"nanmean(): expected input to have floating point dtype but got {x.dtype}; "
                            "convert with .float() first")
-    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    total = float_sum(xp, _nan_to_zero(xp, x).astype(wide(wanted), copy=False), dim, keepdim)
-    found = ufunc_reduce(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
-    found = backend.where(xp, found == 0, math.nan, found).astype(total.dtype, copy=False)
-    return (total / found).astype(wanted, copy=False), {"found": found}
+    out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
+    if out_dtype not in dtypes.FLOATS:
+        raise RuntimeError("nanmean(): could not infer output dtype. Optional dtype must be a floating point dtype. "
+                           f"Got: {out_dtype}; convert the mean with .to({out_dtype})")
+    total = float_sum(xp, _nan_to_zero(xp, x).astype(wide(out_dtype), copy=False), dim, keepdim)
+    count = ufunc_reduce(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
+    count = backend.where(xp, count == 0, math.nan, count).astype(total.dtype, copy=False)
+    return (total / count).astype(out_dtype, copy=False), {"found": count}
 
 
 def _divisor(F, found):

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import REDUCING, defop
@@ -27,22 +28,22 @@ NO_CONTEXT = contextlib.nullcontext()
 
 def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     p = _order(p)
-    if p == 2 and xp is np and dtype is None and dim is not None and x.dtype in dtypes.FULL_FLOATS:
-        return np.sqrt(float_sum(xp, x * x, dim, keepdim))
-    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    if wanted not in dtypes.FLOATS:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {wanted}")
-    x = x.astype(wide(wanted), copy=False)
-    if p == 2 and xp is np and dim is None and not keepdim and x.flags.c_contiguous:
-        return np.sqrt(np.vdot(x, x)).astype(wanted, copy=False)  # by BLAS, as in np.linalg.norm
+    if p == 2 and dtype is None and dim is not None and x.dtype in dtypes.FULL_FLOATS:
+        return xp.sqrt(float_sum(xp, x * x, dim, keepdim))
+    out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
+    if out_dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {out_dtype}")
+    x = x.astype(wide(out_dtype), copy=False)
     if p == 2:
-        return xp.sqrt(float_sum(xp, x * x, dim, keepdim)).astype(wanted, copy=False)
+        whole = dim is None and not keepdim
+        squares = backend.sum_of_squares(xp, x) if whole else float_sum(xp, x * x, dim, keepdim)
+        return xp.sqrt(squares).astype(out_dtype, copy=False)
     size = xp.absolute(x)
     if not x.size and (p < 0 or math.isinf(p)):
         if 0 in [x.shape[axis] for axis in axes(dim, x.ndim)]:
             raise RuntimeError(f"linalg.vector_norm cannot compute the {p:g} norm on an empty tensor because the "
                                "operation does not have an identity")
-        return ufunc_reduce(xp, "add", size, dim, keepdim).astype(wanted, copy=False)
+        return ufunc_reduce(xp, "add", size, dim, keepdim).astype(out_dtype, copy=False)
     if math.isinf(p):
         extreme = xp.max if p > 0 else xp.min
         out = extreme(size, axis=None if dim is None else axes(dim, x.ndim), keepdims=keepdim)
@@ -53,7 +54,7 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     else:
         with np.errstate(divide="ignore") if p < 0 else NO_CONTEXT:  # 0 ** -1
             out = float_sum(xp, size**p, dim, keepdim) ** (1 / p)
-    return out.astype(wanted, copy=False)
+    return out.astype(out_dtype, copy=False)
 
 
 def _norm_back(F, g, x, x_dtype, out, p, dim, keepdim, dtype):
@@ -102,4 +103,5 @@ class norm:
     forward = _norm
     grad_x = _norm_back
     jvp, batch = _norm_jvp, REDUCING
-    public = methods = sensitive = True
+    wide_rules = True
+    public = methods = no_lossy_save = True

@@ -40,8 +40,8 @@ class var_mean:
     """
 
     def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-        variation = var.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
-        return variation, mean.op.forward(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
+        variation = var.op.compute(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        return variation, mean.op.compute(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
     def grad_x(F, g, x, dim, unbiased, keepdim, correction):
         by_var = None if g[0] is None else var.op.rules["x"](F, g[0], x, dim, unbiased, keepdim, correction)
         return _sum_of_grads(by_var, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
@@ -62,15 +62,15 @@ class std_mean:
     """
 
     def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-        variation = std.op.forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
-        return variation, mean.op.forward(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
+        variation = std.op.compute(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        return variation, mean.op.compute(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
     def grad_x(F, g, x, std, dim, unbiased, keepdim, correction):
         by_std = None if g[0] is None else _std_back(F, g[0], x, std, dim, unbiased, keepdim, correction)
         return _sum_of_grads(by_std, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
     def jvp(F, t, x, std, dim, unbiased, keepdim, correction):
         return _std_jvp(F, t, x, std, dim, unbiased, keepdim, correction), _mean_jvp(F, t, dim, keepdim)
     outputs, batch = ("std", "mean"), std.op.batch
-    sensitive = True
+    no_lossy_save = True
 
 
 @defop
@@ -82,11 +82,11 @@ class aminmax:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False):
-        return amin.op.forward(xp, x, dim=dim, keepdim=keepdim), amax.op.forward(xp, x, dim=dim, keepdim=keepdim)
+        return amin.op.compute(xp, x, dim=dim, keepdim=keepdim), amax.op.compute(xp, x, dim=dim, keepdim=keepdim)
     def grad_x(F, g, x, dim, keepdim):
         by_min = None if g[0] is None else amin.op.rules["x"](F, g[0], x, dim, keepdim)
         return _sum_of_grads(by_min, None if g[1] is None else amax.op.rules["x"](F, g[1], x, dim, keepdim))
     def jvp(F, t, x, min, max, dim, keepdim):
         return amin.op.jvp(F, t, x, min, dim, keepdim), amax.op.jvp(F, t, x, max, dim, keepdim)
     outputs, batch = ("min", "max"), REDUCING
-    sensitive = True
+    no_lossy_save = True

@@ -9,6 +9,7 @@ import numpy as np
 from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
+from ...backend.cpu.half import convert
 from ...core.extend import LEADING, LINEAR, REDUCING, counted_from_right, defop, rank
 from ..indexing.basic_index import from_right
 from .dimensions import (
@@ -42,22 +43,26 @@ def _sum_of_halves(x, dims, keepdim):
 def _sum(xp, x, *, dim=None, keepdim=False, dtype=None):
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
         return float_sum(xp, x, dim, keepdim)
-    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    if dtype is None and wanted not in dtypes.FLOATS:
+    out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
+    if dtype is None and out_dtype not in dtypes.FLOATS:
         return ufunc_reduce(xp, "add", x, dim, keepdim, dtypes.int64)
-    if xp is not np and wanted is x.dtype and x.ndim:
+    return _sum_in_dtype(xp, out_dtype, x, dim, keepdim)
+
+
+def _sum_cuda(xp, x, *, dim=None, keepdim=False, dtype=None):
+    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
+    found = None
+    if wanted is x.dtype and wanted in dtypes.HALF and x.ndim:
         found = _sum_of_halves(x, axes(dim, x.ndim), keepdim)
-        if found is not None:
-            return found
-    return _sum_in_dtype(xp, wanted, x, dim, keepdim)
+    return _sum(xp, x, dim=dim, keepdim=keepdim, dtype=dtype) if found is None else found
 
 
 def _sum_in_dtype(xp, wanted, x, dim, keepdim):
     """The sum in the dtype `wanted`, rounded once."""
     wider = wide(wanted)
     if wider not in dtypes.FULL_FLOATS:
-        return ufunc_reduce(xp, "add", x.astype(wider, copy=False), dim, keepdim)
-    return float_sum(xp, x.astype(wider, copy=False), dim, keepdim).astype(wanted, copy=False)
+        return ufunc_reduce(xp, "add", x.astype(wider, copy=False), dim, keepdim).astype(wanted, copy=False)
+    return float_sum(xp, convert(x, wider), dim, keepdim).astype(wanted, copy=False)
 
 
 def _sum_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
@@ -72,7 +77,7 @@ class sum:
     tensor([4., 6.])
     """
 
-    forward = _sum
+    forward, cuda = _sum, _sum_cuda
     grad_x = _sum_back
     def differentiable(dim, keepdim, dtype): return floating(dtype)
     jvp, batch = LINEAR, REDUCING
@@ -82,12 +87,12 @@ class sum:
 def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
         return divided_by_count(float_sum(xp, x, dim, keepdim), reduced_size(x.shape, dim))
-    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    if wanted not in dtypes.FLOATS:
+    out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
+    if out_dtype not in dtypes.FLOATS:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
-                           f"Got: {wanted}; convert with .float() first")
-    x = x.astype(wide(wanted), copy=False)
-    return divided_by_count(float_sum(xp, x, dim, keepdim), reduced_size(x.shape, dim)).astype(wanted, copy=False)
+                           f"Got: {out_dtype}; convert with .float() first")
+    x = convert(x, wide(out_dtype))
+    return divided_by_count(float_sum(xp, x, dim, keepdim), reduced_size(x.shape, dim)).astype(out_dtype, copy=False)
 
 
 def _mean_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
@@ -110,8 +115,12 @@ class mean:
 
 
 def _count_nonzero(xp, x, *, dim=None):
-    if xp is np and dim is None:
+    if dim is None:
         return np.asarray(np.count_nonzero(x))
+    return _count_nonzero_cuda(xp, x, dim=dim)
+
+
+def _count_nonzero_cuda(xp, x, *, dim=None):
     return ufunc_reduce(xp, "add", (x != 0).astype(dtypes.int64), dim, False)
 
 
@@ -123,7 +132,7 @@ class count_nonzero:
     tensor([1, 2])
     """
 
-    forward = _count_nonzero
+    forward, cuda = _count_nonzero, _count_nonzero_cuda
     nondiff = True
     batch = REDUCING
     takes_out = False
@@ -138,9 +147,9 @@ def _prod(xp, x, *, dim=None, keepdim=False, dtype=None):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; multiply over one at a time")
     if dtype is None and x.dtype in dtypes.FULL_FLOATS:
         return ufunc_reduce(xp, "multiply", x, dim, keepdim)
-    wanted = product_dtype(x, dtype)
-    out = ufunc_reduce(xp, "multiply", x.astype(wide(wanted), copy=False), dim, keepdim)
-    return out.astype(wanted, copy=False)
+    out_dtype = product_dtype(x, dtype)
+    out = ufunc_reduce(xp, "multiply", x.astype(wide(out_dtype), copy=False), dim, keepdim)
+    return out.astype(out_dtype, copy=False)
 
 
 def _prod_back(F, g, x, x_dtype, dim, keepdim, dtype):
@@ -215,3 +224,4 @@ class exclusive_prod:
     forward = _exclusive_prod
     grad_x = jvp = _exclusive_prod_back  # the Jacobian is symmetric
     batch = LEADING
+    wide_rules = True

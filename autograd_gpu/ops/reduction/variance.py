@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ def _freedom(n, unbiased, correction):
     return n - less if n > less else 0
 
 
-def _variance(xp, x, dim, unbiased, keepdim, correction):
+def _checked(x, dim, unbiased, correction):
+    """The arguments; half types as float32."""
     dim, unbiased = _dim_and_unbiased(dim, unbiased)
     if unbiased is not None and correction is not None:
         raise TypeError("std and var take one of unbiased and correction, not both")
@@ -37,7 +39,12 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
         if x.dtype not in dtypes.FLOATS:
             raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
         x = x.astype(dtypes.float32)
-    few = xp is np and x.size <= numpy_ops.FEW
+    return x, dim, unbiased
+
+
+def _variance(xp, x, dim, unbiased, keepdim, correction):
+    x, dim, unbiased = _checked(x, dim, unbiased, correction)
+    few = x.size <= numpy_ops.FEW
     if few and x.itemsize < 8:
         x = x.astype(dtypes.float64)
     if few and dim is None and x.size and not keepdim:
@@ -45,11 +52,21 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
         away = x.reshape(n)
         away = away - away.dot(numpy_ops.ones(n, x.dtype)) / n
         return divided_by_count(away.dot(away), _freedom(n, unbiased, correction))
+    return _in_two_passes(xp, x, dim, unbiased, keepdim, correction, None if few else _mean_dominates)
+
+
+def _variance_cuda(xp, x, dim, unbiased, keepdim, correction):
+    x, dim, unbiased = _checked(x, dim, unbiased, correction)
+    return _in_two_passes(xp, x, dim, unbiased, keepdim, correction, lambda *_: True)  # a test would synchronize
+
+
+def _in_two_passes(xp, x, dim, unbiased, keepdim, correction, corrects):
+    """The sum of squared deviations from the mean, without the rounding error of the mean if `corrects` says so."""
     n = reduced_size(x.shape, dim)
     mean = divided_by_count(float_sum(xp, x, dim, True), n)
     away = x - mean
     squares = float_sum(xp, away * away, dim, keepdim)
-    if xp is not np or (not few and _mean_dominates(mean, squares, n)):  # the test would synchronize CUDA
+    if corrects is not None and corrects(mean, squares, n):
         rest = float_sum(xp, away, dim, keepdim)  # the rounding error of the mean times n
         squares = xp.maximum(squares - divided_by_count(rest * rest, n), 0)
     return divided_by_count(squares, _freedom(n, unbiased, correction))
@@ -70,9 +87,9 @@ def _deviations(F, x, dim, unbiased, correction):
 
 
 def _variance_in_range(xp, x, dim, unbiased, keepdim, correction):
-    """The variance; on the CPU in float64 if float32 squares are out of range, though their root may not be."""
+    """The variance, in float64 if float32 squares are out of range, though their root may not be."""
     out = _variance(xp, x, dim, unbiased, keepdim, correction)
-    if xp is not np or out.itemsize == 8:
+    if out.itemsize == 8:
         return out
     if type(out) is np.float32:
         within = LEAST <= float(out) <= MOST
@@ -82,8 +99,8 @@ def _variance_in_range(xp, x, dim, unbiased, keepdim, correction):
     return out if within else _variance(xp, x.astype(np.float64), dim, unbiased, keepdim, correction)
 
 
-def _var(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = _variance_in_range(xp, x, dim, unbiased, keepdim, correction)
+def _var(variance, xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = variance(xp, x, dim, unbiased, keepdim, correction)
     return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
@@ -115,14 +132,14 @@ class var:
     tensor(1.25)
     """
 
-    forward = _var
+    forward, cuda = partial(_var, _variance_in_range), partial(_var, _variance_cuda)
     grad_x = _var_back
     jvp, batch = _var_jvp, _BATCH
     public = methods = True
 
 
-def _std(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
-    out = xp.sqrt(_variance_in_range(xp, x, dim, unbiased, keepdim, correction))
+def _std(variance, xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+    out = xp.sqrt(variance(xp, x, dim, unbiased, keepdim, correction))
     return out if x.itemsize == out.itemsize else out.astype(x.dtype)
 
 
@@ -148,10 +165,11 @@ class std:
     tensor(1.118)
     """
 
-    forward = _std
+    forward, cuda = partial(_std, _variance_in_range), partial(_std, _variance_cuda)
     grad_x = _std_back
     jvp, batch = _std_jvp, _BATCH
-    public = methods = sensitive = True
+    wide_rules = True
+    public = methods = no_lossy_save = True
 
 
 # ---- with the mean -----------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...backend import is_array
 from ...backend.arrays import strides
+from ...backend.arrays.flat_index import add_at
 from ...core.extend import ALWAYS, LINEAR, Tensor, defop, public
-from ..indexing.flat_index import add_at
 
 
 def _strided_view(xp, x, *, place, origin):
@@ -163,8 +163,8 @@ def _erase(xp, x, *, source, target):
         buffer[_flat_indices(xp, target, start)] = 0
         return buffer[_flat_indices(xp, source, start)]
     _view_of_buffer(xp, buffer, target, start)[...] = 0
-    found = _view_of_buffer(xp, buffer, source, start)
-    return buffer.reshape(x.shape) if found.flags.c_contiguous and found.size == length else xp.array(found, order="C")
+    view = _view_of_buffer(xp, buffer, source, start)
+    return buffer.reshape(x.shape) if view.flags.c_contiguous and view.size == length else xp.array(view, order="C")
 
 
 def _erase_batch(F, n, batched, x, *, source, target):

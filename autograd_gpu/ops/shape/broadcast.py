@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.extend import Tensor, method, public
+from ...core.extend import Size, Tensor, method, public
 from ..indexing.basic_index import unpacked
 from .reshape import expand, reshape, sum_to
 
@@ -19,10 +19,10 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     (2, 3)
     """
     try:
-        return np.broadcast_shapes(*shapes)
+        return Size(np.broadcast_shapes(*shapes))
     except ValueError:
-        given = ", ".join(str(shape) for shape in shapes)
-        raise RuntimeError(f"broadcast_shapes: {given} do not broadcast; sizes must be equal or 1, from the last "
+        listed = ", ".join(str(shape) for shape in shapes)
+        raise RuntimeError(f"broadcast_shapes: {listed} do not broadcast; sizes must be equal or 1, from the last "
                            "dimension on") from None
 
 

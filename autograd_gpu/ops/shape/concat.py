@@ -47,9 +47,9 @@ def _cat_back(F, g, need, dim, tensors_shape):
     ndim = max(map(len, tensors_shape))
     dim = from_right(dim, ndim)
     parts, end = [], 0
-    for wanted, shape in zip(need, tensors_shape, strict=True):
+    for needed, shape in zip(need, tensors_shape, strict=True):
         start, end = end, end + (shape[dim] if len(shape) == ndim else 0)
-        part = F.basic_index(g, key_along(dim, slice(start, end))) if wanted else None
+        part = F.basic_index(g, key_along(dim, slice(start, end))) if needed else None
         parts.append(part if part is None or len(shape) == ndim else F.reshape(part, (0,)))
     return parts
 
@@ -115,7 +115,7 @@ class stack:
     in_numpy = _stack_in_numpy
     def grads(F, g, need, dim):
         dim = from_right(dim, g.ndim)
-        return [F.basic_index(g, key_along(dim, i)) if wanted else None for i, wanted in enumerate(need)]
+        return [F.basic_index(g, key_along(dim, i)) if needed else None for i, needed in enumerate(need)]
     def batch(F, n, batched, *tensors, dim):
         whole = expanded(F, n, batched, tensors)
         return F.stack(whole, counted_from_right(dim, whole[0].ndim))
@@ -198,9 +198,9 @@ def _block_diag(xp, *tensors):
 
 def _block_diag_back(F, g, need, tensors_shape):
     parts, corners = [], itertools.pairwise(_corners(tensors_shape))
-    for wanted, shape, (start, end) in zip(need, tensors_shape, corners, strict=True):
+    for needed, shape, (start, end) in zip(need, tensors_shape, corners, strict=True):
         key = (..., slice(start[0], end[0]), slice(start[1], end[1]))
-        parts.append(F.reshape(F.basic_index(g, key), shape) if wanted else None)
+        parts.append(F.reshape(F.basic_index(g, key), shape) if needed else None)
     return parts
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import backend
-from ...backend.arrays import dtypes
+from ...backend.arrays import dtypes, strides
 from ...backend.arrays.device import or_default
 from ...backend.cuda import exact
 from ...core.extend import (
@@ -40,10 +41,7 @@ MASKED, PER_ROW = 1 << 16, 1 << 10
 def _diagonal(xp, x, *, offset=0, dim1=0, dim2=1):
     if wrap_dim(dim1, x.ndim) == wrap_dim(dim2, x.ndim):
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    out = x.diagonal(offset, dim1, dim2)
-    if xp is np:
-        out.flags.writeable = x.flags.writeable  # NumPy returns a read-only view
-    return out
+    return strides.diagonal(x, offset, dim1, dim2)
 
 
 def _diagonal_back(F, g, x_shape, offset, dim1, dim2):
@@ -116,7 +114,7 @@ class diagonal_set:
     forward = _diagonal_set
     def grad_x(F, g, offset, dim1, dim2): return F.diagonal_set(g, 0.0, offset, dim1, dim2)
     def grad_src(F, g, offset, dim1, dim2): return F.diagonal(g, offset, dim1, dim2)
-    types, numbers, chooses = SAME, True, True
+    types, numbers, selects_only = SAME, True, True
     jvp, batch = LINEAR, along("dim1", "dim2")
 
 
@@ -193,11 +191,18 @@ def trace(input: Tensor) -> Tensor:
 # ---- triangles -----------------------------------------------------------------------------------------
 
 
-def _triangle(xp, name, x, diagonal):
+def _check_matrix(name, x):
     if x.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    if xp is not np:
-        return exact.triangle(name, x, diagonal)
+
+
+def _triangle_cuda(name, xp, x, *, diagonal=0):
+    _check_matrix(name, x)
+    return exact.triangle(name, x, diagonal)
+
+
+def _triangle(name, xp, x, *, diagonal=0):
+    _check_matrix(name, x)
     rows, columns = x.shape[-2:]
     if rows * columns > MASKED or x.size > PER_ROW * min(rows, columns):
         return _copied_triangle(x, name == "tril", diagonal)
@@ -242,7 +247,7 @@ class tril:
             [1., 1.]])
     """
 
-    def forward(xp, x, *, diagonal=0): return _triangle(xp, "tril", x, diagonal)
+    forward, cuda = partial(_triangle, "tril"), partial(_triangle_cuda, "tril")
     def grad_x(F, g, diagonal): return F.tril(g, diagonal)
     jvp, batch = LINEAR, MATRICES
     public = methods = inplace = True
@@ -257,7 +262,7 @@ class triu:
             [0., 1.]])
     """
 
-    def forward(xp, x, *, diagonal=0): return _triangle(xp, "triu", x, diagonal)
+    forward, cuda = partial(_triangle, "triu"), partial(_triangle_cuda, "triu")
     def grad_x(F, g, diagonal): return F.triu(g, diagonal)
     jvp, batch = LINEAR, MATRICES
     public = methods = inplace = True
@@ -272,6 +277,8 @@ def _corner_indices(name: str, row: int, col: int, offset: int, dtype: Any, devi
     home = or_default(device)
     if home.type == "cpu" and row * col <= FEW:
         return wrap(_few_corner_indices(name, row, col, offset).astype(dtypes.as_dtype(dtype)))
+    if home.type == "cpu":
+        return wrap(_many_corner_indices(name == "tril_indices", row, col, offset).astype(dtypes.as_dtype(dtype)))
     indices = _corner(name, backend.make(home, "arange", row), backend.make(home, "arange", col), offset)
     return wrap(backend.namespace(*indices).stack(indices).astype(dtypes.as_dtype(dtype), copy=False))
 
@@ -284,6 +291,16 @@ def _corner(name: str, rows: Any, columns: Any, offset: int) -> Any:
 @functools.lru_cache(256)
 def _few_corner_indices(name: str, row: int, col: int, offset: int) -> np.ndarray:
     return np.stack(_corner(name, np.arange(row), np.arange(col), offset))
+
+
+def _many_corner_indices(lower: bool, row: int, col: int, offset: int) -> np.ndarray:
+    """The indices, without a mask of the whole matrix."""
+    bounds = np.clip(np.arange(row) + offset + lower, 0, col)
+    starts, counts = (np.zeros_like(bounds), bounds) if lower else (bounds, col - bounds)
+    out = np.empty((2, counts.sum()), np.int64)
+    out[0] = np.repeat(np.arange(row), counts)
+    np.subtract(np.arange(out.shape[1]), np.repeat(np.cumsum(counts) - counts - starts, counts), out=out[1])
+    return out
 
 
 @public()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from ... import backend
-from ...backend.arrays.dtypes import int64
 from ...core.extend import Tensor, public, wrap
 from ..indexing.basic_index import unpacked
 from ..indexing.index import advanced_index
@@ -84,6 +82,17 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input[:0]
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    indices = np.asarray(list(choose(range(input.numel()), r)), int64).reshape(-1, r)
+    indices = _choices(input.numel(), r, not with_replacement)
     return advanced_index(input, wrap(backend.to_device(indices, input.device)), dims=(-1,))
+
+
+def _choices(n: int, r: int, apart: bool) -> np.ndarray:
+    """The rows of r ascending indices below n, strictly ascending if `apart`, in lexicographic order."""
+    rows = np.arange(n)[:, None]
+    for _ in range(r - 1):  # each row is repeated for all indices that can follow its last one
+        first = rows[:, -1] + apart
+        counts = n - first
+        rows = np.repeat(rows, counts, axis=0)
+        last = np.arange(len(rows)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+        rows = np.concatenate([rows, last[:, None]], 1)
+    return rows

@@ -76,22 +76,23 @@ class transpose:
 
 def _matrix_transpose(xp, x):
     _refuse_vector(x.ndim)
-    return x.swapaxes(-1, -2)
+    return x.swapaxes(-1, -2) if x.ndim else x
 
 
 def _matrix_transpose_batch(F, n, batched, x):
-    _refuse_vector(rank(x, True))
-    return F.mT(x)
+    ndim = rank(x, True)
+    _refuse_vector(ndim)
+    return F.mT(x) if ndim else x
 
 
 def _refuse_vector(ndim):
-    if ndim < 2:
+    if ndim == 1:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {ndim}-D tensor.")
 
 
 @defop
 class mT:
-    """x with its last two dimensions swapped. A view.
+    """x with its last two dimensions swapped; a 0-d x as it is. A view.
 
     >>> ag.ones(5, 2, 3).mT.shape
     (5, 3, 2)

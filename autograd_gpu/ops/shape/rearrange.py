@@ -6,8 +6,7 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
-
+from ... import backend
 from ...backend.arrays.dtypes import int32, int64
 from ...backend.arrays.memory_format import copy_order
 from ...core.extend import (
@@ -66,6 +65,7 @@ class flip:
     storage_ok = True
     takes_out = False
     public = True
+    keeps_layout = True
 
 
 @method("flip")
@@ -208,18 +208,30 @@ class repeat_elements:
     storage_ok = True
 
 
-def _repeat_positions(xp, counts, *, total=None):
+def _check_counts(counts):
     if counts.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if counts.dtype not in (int64, int32):
         raise RuntimeError(f"repeats has to be Long or Int tensor, got {counts.dtype}; convert with .long()")
-    if xp is np and counts.size and counts.min() < 0:
+    if backend.seen_outside(counts, 0):
         raise RuntimeError("repeats can not be negative")
+
+
+def _repeat_positions(xp, counts, *, total=None):
+    _check_counts(counts)
     ends = counts.reshape(-1).cumsum()
-    found = total if total is not None and xp is not np else int(ends[-1]) if ends.size else 0
-    if total is not None and found != total:
-        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {found} but got {total}")
-    return xp.searchsorted(ends, xp.arange(found), side="right")
+    length = int(ends[-1]) if ends.size else 0
+    if total is not None and length != total:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {length} but got {total}")
+    return xp.searchsorted(ends, xp.arange(length), side="right")
+
+
+def _repeat_positions_cuda(xp, counts, *, total=None):
+    """The same without a look at the counts if the total is given."""
+    if total is None:
+        return _repeat_positions(xp, counts)
+    _check_counts(counts)
+    return xp.searchsorted(counts.reshape(-1).cumsum(), xp.arange(total), side="right")
 
 
 def _repeat_positions_batch(F, n, batched, counts, *, total):
@@ -238,7 +250,7 @@ class repeat_positions:
     tensor([0, 2, 2])
     """
 
-    forward = _repeat_positions
+    forward, cuda = _repeat_positions, _repeat_positions_cuda
     nondiff = True
     batch = _repeat_positions_batch
 

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...backend.arrays.dtypes import int64
-from ...core.extend import ALWAYS, LINEAR, Lifted, Tensor, as_number, defop, example, method, other_words, public, rank
+from ...core.extend import (
+    ALWAYS,
+    LINEAR,
+    LevelTensor,
+    Tensor,
+    as_number,
+    defop,
+    example,
+    method,
+    other_words,
+    public,
+    rank,
+)
 from ..indexing.basic_index import FULL, basic_index, from_right, key_along, wrap_dim
 
 
@@ -237,7 +249,7 @@ def _unsafe(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The parts as tensors that autograd does not treat as views, each with its own version counter."""
     for part in parts:
         below = part
-        while isinstance(below, Lifted):
+        while isinstance(below, LevelTensor):
             below = below._value
         below._base = None
         if not below.is_inference():

@@ -10,7 +10,7 @@ from ...backend.arrays import dtypes, strides
 from ...core.extend import (
     ALWAYS,
     LINEAR,
-    StorageTensor,
+    Float8Tensor,
     Tensor,
     counted_from_right,
     defop,
@@ -109,15 +109,15 @@ class reinterpret:
 
 
 def view_as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
-    wanted = dtypes.as_dtype(dtype)
-    if isinstance(x, StorageTensor):
+    target = dtypes.as_dtype(dtype)
+    if isinstance(x, Float8Tensor):
         codes = wrap(x._array)
         codes._storage = storage_of(x)
         x = codes
-    if wanted not in dtypes.STORAGE:
-        return reinterpret(x, wanted)
+    if target not in dtypes.STORAGE:
+        return reinterpret(x, target)
     codes = reinterpret(x, dtypes.uint8)
-    result = wrap_codes(codes._array, wanted)
+    result = wrap_codes(codes._array, target)
     result._storage = codes._storage
     return result
 

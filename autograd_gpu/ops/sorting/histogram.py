@@ -10,6 +10,7 @@ from ... import backend, deterministic
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import LINEAR, LOOP, Tensor, defop, one_by_one, public
+from .._support.unknown_derivative import unknown_rules
 
 
 def _bincount(xp, x, weights=None, *, minlength=0):
@@ -22,13 +23,17 @@ def _bincount(xp, x, weights=None, *, minlength=0):
             raise ValueError("of the wrong dtype")
         if weights is None:
             return xp.bincount(x, minlength=minlength).astype(dtypes.int64, copy=False)
-        if xp is not np:
-            deterministic.alert("bincount with weights")
         sums = xp.bincount(x, weights.astype(dtypes.float64, copy=False), minlength)
     except ValueError as error:  # ValueError for a matrix or a negative number
         raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs; got shape {list(x.shape)} of "
                            f"{x.dtype}") from error
     return sums.astype(dtypes.float32 if weights.dtype == dtypes.float32 else dtypes.float64, copy=False)
+
+
+def _bincount_cuda(xp, x, weights=None, *, minlength=0):
+    if weights is not None:
+        deterministic.alert("bincount with weights")
+    return _bincount(xp, x, weights, minlength=minlength)
 
 
 def _bincount_batch(F, n, batched, x, weights, *, minlength):
@@ -47,9 +52,9 @@ class bincount:
     tensor([0, 2, 0, 1])
     """
 
-    forward = _bincount
+    forward, cuda = _bincount, _bincount_cuda
     def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
-    nondiff = ("x",)
+    integral = ("x",)
     jvp, batch = LINEAR, _bincount_batch
     takes_out = False
     public = methods = True
@@ -78,8 +83,6 @@ def _bin_index(xp: Any, x: Any, bins: int, low: float, high: float) -> tuple[Any
 
 def _bin_sums(xp: Any, bin_index: Any, inside: Any, weight: Any, bins: int) -> Any:
     """The sum of the weights (1 where None) of the elements of each bin."""
-    if xp is not np and weight is not None:
-        deterministic.alert("histogram with weights")
     weight = inside if weight is None else backend.where(xp, inside, weight, 0)
     return xp.bincount(bin_index, weight.astype(dtypes.float64), bins)
 
@@ -162,7 +165,8 @@ class histogram_of:
     """
 
     forward = _histogram
-    outputs, nondiff = ("hist", "bin_edges"), True
+    outputs = ("hist", "bin_edges")
+    grads, jvp = unknown_rules("histogram", "input, bins and weight")
     batch = LOOP
 
 

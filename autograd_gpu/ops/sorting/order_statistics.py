@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ... import backend
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
-from ...backend.cpu import numpy_ops
+from ...backend.arrays.ranks import or_nan, order_up_to
 from ...core.extend import LEADING, Tensor, along, defop, other_words, public, rank
 from ..indexing.basic_index import wrap_dim
-from ..reduction.cumulative import running
 from ..reduction.minmax import grad_at_indices, refuse_empty, tangent_at_indices
 
 # ---- kthvalue and mode ---------------------------------------------------------------------------------
@@ -26,8 +23,7 @@ def _last(x, at):
 
 def _ranked(xp, x, rank):
     """The index of the element of rank `rank` along the last dimension."""
-    order = x.argsort(-1) if xp is not np or x.shape[-1] <= numpy_ops.FEW else x.argpartition(rank, -1)
-    return order[..., rank]
+    return order_up_to(xp, x, rank)[..., rank]
 
 
 def _pick(xp, x, at, indices, keepdim):
@@ -72,8 +68,7 @@ class kthvalue:
 
 def _at_ranks(xp, x, *, ranks):
     y = _sortable(x, x.ndim - 1)
-    order = y.argsort(-1) if xp is not np or y.shape[-1] <= numpy_ops.FEW else y.argpartition(sorted(set(ranks)), -1)
-    positions = order[..., list(ranks)]
+    positions = order_up_to(xp, y, sorted(set(ranks)))[..., list(ranks)]
     return xp.take_along_axis(x, positions, -1), positions
 
 
@@ -106,7 +101,8 @@ def _mode(xp, x, *, dim=-1, keepdim=False):
     begins = xp.ones(rows.shape, bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     positions = xp.arange(rows.shape[1])
-    met = positions - running(xp, "maximum", begins * positions, -1)  # the number of equal elements up to each index
+    # the number of equal elements up to each index
+    met = positions - backend.accumulate(xp, "maximum", begins * positions, -1)
     return _pick(xp, x, at, order[line, met.argmax(-1)], keepdim)
 
 
@@ -139,16 +135,14 @@ def _median_all(xp, x, *, ignore_nan=False, trailing=None):
     if ignore_nan:
         flat.sort()
         rank = xp.maximum((size - xp.isnan(flat).sum(-1) - 1) // 2, 0)
-        found = flat[rank] if trailing is None else xp.take_along_axis(flat, rank[:, None], -1)
+        medians = flat[rank] if trailing is None else xp.take_along_axis(flat, rank[:, None], -1)
     else:
         flat.partition(middle)  # a single kth: for two NumPy takes ten times as long
-        found = flat.T[middle]
+        medians = flat.T[middle]
         if x.dtype in dtypes.FLOATS:  # NaN if there is one
-            scalars = xp is np and trailing is None
-            top = flat[flat.argmax()] if scalars else flat.max(-1)
-            found = (top if top != top else found) if scalars else backend.where(xp, xp.isnan(top), top, found)
-    found = found if trailing is None else found.reshape(lead)
-    return found if x.itemsize > 2 else found.astype(x.dtype)
+            medians = or_nan(xp, flat, medians)
+    medians = medians if trailing is None else medians.reshape(lead)
+    return medians if x.itemsize > 2 else medians.astype(x.dtype)
 
 
 def _ties(F, x, out, trailing):
@@ -199,7 +193,7 @@ class median_all:
     forward = _median_all
     grad_x = _median_back
     jvp, batch = _median_jvp, _median_batch
-    sensitive = True
+    no_lossy_save = True
 
 
 def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
@@ -210,15 +204,15 @@ def _median_dim(xp, x, *, dim, keepdim=False, ignore_nan=False):
     y, n = _sortable(x, at), x.shape[at]
     middle = (n - 1) // 2
     unknown = xp.isnan(y) if x.dtype in dtypes.FLOATS else None
-    if unknown is None or (xp is np and not np.count_nonzero(unknown)):
+    if unknown is None or backend.seen_none(unknown):
         return _pick(xp, x, at, _ranked(xp, y, middle), keepdim)
     counts = unknown.sum(axis=-1)
     order = y.argsort(-1)
     if ignore_nan:
         rank = xp.maximum((n - counts - 1) // 2, 0)
         return _pick(xp, x, at, xp.take_along_axis(order, rank[..., None], -1)[..., 0], keepdim)
-    found = backend.where(xp, counts > 0, unknown.argmax(-1), order[..., middle])  # the first NaN, or the middle
-    return _pick(xp, x, at, found, keepdim)
+    indices = backend.where(xp, counts > 0, unknown.argmax(-1), order[..., middle])  # the first NaN, or the middle
+    return _pick(xp, x, at, indices, keepdim)
 
 
 @defop

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import backend
 from ...backend.arrays import dtypes
 from ...core.extend import Tensor, every_value, is_batched, other_words, public
 from ..creation.from_data import as_tensor
@@ -38,7 +39,7 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype != x.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor; got {q.dtype} and {x.dtype}")
-    if not q.is_cuda and not (((values := every_value(q)) >= 0) & (values <= 1)).all():
+    if backend.seen_outside(every_value(q), 0, 1):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     return q
 
@@ -58,13 +59,13 @@ def _by_partition(x: Tensor, q: Tensor, interpolation: str) -> Tensor:
     n = x.shape[-1]
     ranks = q * (n - 1)
     below, above, share = _neighbours(ranks, interpolation)
-    wanted = [t.array.astype(np.int64).tolist() for t in (below, above) if t is not None]
-    found = at_ranks(x, (*(rank for group in wanted for rank in group), n - 1)).values
+    groups = [t.array.astype(np.int64).tolist() for t in (below, above) if t is not None]
+    values = at_ranks(x, (*(rank for group in groups for rank in group), n - 1)).values
     count = q.shape[0]
-    result, last = narrow(found, -1, 0, count), narrow(found, -1, found.shape[-1] - 1, 1)
+    result, last = narrow(values, -1, 0, count), narrow(values, -1, values.shape[-1] - 1, 1)
     if above is not None:
         weight = 0.5 if interpolation == "midpoint" else share.to(x.device)
-        result = lerp(result, narrow(found, -1, count, count), weight)
+        result = lerp(result, narrow(values, -1, count, count), weight)
     return where(isnan(last), last, result)  # the last one is NaN if any is
 
 
@@ -91,9 +92,9 @@ def _quantile(
                            f"{interpolation}")
     q, shape = _as_q(name, x, q), x.shape
     x = ravel(x) if dim is None or not shape else movedim(x, dim, -1)
-    wanted = reshape(q, (-1,))
+    flat = reshape(q, (-1,))
     sorting = ignore_nan or q.is_cuda or is_batched(q)
-    result = _by_sorting(x, wanted, interpolation, ignore_nan) if sorting else _by_partition(x, wanted, interpolation)
+    result = _by_sorting(x, flat, interpolation, ignore_nan) if sorting else _by_partition(x, flat, interpolation)
     result = movedim(result, -1, 0)  # (q, remaining dimensions)
     if keepdim and shape:
         kept = [1] * len(shape) if dim is None else [*shape[: dim % len(shape)], 1, *shape[dim % len(shape) + 1 :]]

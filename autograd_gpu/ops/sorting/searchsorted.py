@@ -19,8 +19,8 @@ def _binary_search(xp, rows, values, right):
     high = xp.full(values.shape, n, dtypes.int64)
     for _ in range(n.bit_length()):
         middle = xp.minimum((low + high) // 2, n - 1)
-        found = xp.take_along_axis(rows, middle, -1)
-        below = (found <= values) if right else (found < values)
+        pivots = xp.take_along_axis(rows, middle, -1)
+        below = (pivots <= values) if right else (pivots < values)
         below |= xp.isnan(values) if values.dtype in dtypes.FLOATS else False
         below &= low < high
         low, high = backend.where(xp, below, middle + 1, low), backend.where(xp, below, high, middle)
@@ -29,10 +29,10 @@ def _binary_search(xp, rows, values, right):
 
 def _places(xp, rows, values, *, right, out_int32):
     if rows.ndim == 1:
-        found = xp.searchsorted(rows, values.reshape(-1), side="right" if right else "left").reshape(values.shape)
+        places = xp.searchsorted(rows, values.reshape(-1), side="right" if right else "left").reshape(values.shape)
     else:
-        found = _binary_search(xp, rows, values, right)
-    return xp.asarray(found).astype(dtypes.int32 if out_int32 else dtypes.int64, copy=False)
+        places = _binary_search(xp, rows, values, right)
+    return xp.asarray(places).astype(dtypes.int32 if out_int32 else dtypes.int64, copy=False)
 
 
 def _places_batch(F, n, batched, rows, values, *, right, out_int32):
@@ -42,8 +42,8 @@ def _places_batch(F, n, batched, rows, values, *, right, out_int32):
     rows, values = expanded(F, n, batched, (rows, values))
     if not vectors:
         return F.sorted_places(rows, values, right, out_int32)
-    found = F.sorted_places(rows, F.reshape(values, (n, math.prod(values.shape[1:]))), right, out_int32)
-    return F.reshape(found, values.shape)
+    places = F.sorted_places(rows, F.reshape(values, (n, math.prod(values.shape[1:]))), right, out_int32)
+    return F.reshape(places, values.shape)
 
 
 @defop
@@ -81,17 +81,17 @@ def searchsorted(
     if not sorted_sequence.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
                            "dimension")
-    wanted = input if isinstance(input, Tensor) else as_tensor(input, device=sorted_sequence.device)
-    if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != wanted.shape[:-1]:
+    queries = input if isinstance(input, Tensor) else as_tensor(input, device=sorted_sequence.device)
+    if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != queries.shape[:-1]:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
                            "of boundaries tensor and input value tensor must match, but we got boundaries tensor "
-                           f"{list(sorted_sequence.shape)} and input value tensor {list(wanted.shape)}")
+                           f"{list(sorted_sequence.shape)} and input value tensor {list(queries.shape)}")
     if sorter is not None:
         if sorter.shape != sorted_sequence.shape:
             raise RuntimeError("torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
                                f"tensor {list(sorted_sequence.shape)} and got sorter tensor {list(sorter.shape)}")
         sorted_sequence = gather(sorted_sequence, -1, sorter)
-    return sorted_places(sorted_sequence, wanted, right=right or side == "right", out_int32=out_int32)
+    return sorted_places(sorted_sequence, queries, right=right or side == "right", out_int32=out_int32)
 
 
 @public(out=True)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...backend.arrays import dtypes
+from ...backend.arrays.flat_index import picked
 from ...core.extend import LOOP, PROMOTE, Tensor, along, defop, impossible, public, refuse_batched
 from ..indexing.basic_index import FULL, from_right, wrap_dim
-from ..indexing.flat_index import picked
 from ..shape.reshape import reshape
 
 BACKWARDS = slice(None, None, -1)
@@ -43,16 +43,21 @@ def _sort(xp, x, *, dim=-1, descending=False, stable=True):
 
 def _topk(xp, x, *, k, dim=-1, largest=True, sorted=True):
     at = wrap_dim(dim, x.ndim)
+    if not (x.ndim and 0 < k < x.shape[at] // 8):
+        return _topk_by_sorting(xp, x, k=k, dim=dim, largest=largest)
+    chosen = _chosen(x, k, at, largest)
+    values = _take(xp, x, chosen, at)
+    order = _order(xp, values, at, largest)
+    return _take(xp, values, order, at), _take(xp, chosen, order, at)
+
+
+def _topk_by_sorting(xp, x, *, k, dim=-1, largest=True, sorted=True):
+    at = wrap_dim(dim, x.ndim)
     if not 0 <= k <= (x.shape[at] if x.ndim else 1):
         raise RuntimeError("selected index k out of range")
     if not x.ndim:
         return xp.array(x), xp.full((), 0, "int64")
     lead = (FULL,) * at
-    if xp is np and 0 < k < x.shape[at] // 8:
-        chosen = _chosen(x, k, at, largest)
-        found = _take(xp, x, chosen, at)
-        order = _order(xp, found, at, largest)
-        return _take(xp, found, order, at), _take(xp, chosen, order, at)
     indices = xp.ascontiguousarray(_order(xp, x, at, largest)[(*lead, slice(k))])
     return _take(xp, x, indices, at), indices
 
@@ -98,7 +103,7 @@ class topk:
     tensor([3., 2.])
     """
 
-    forward = _topk
+    forward, cuda = _topk, _topk_by_sorting
     grad_x = values_back
     outputs, nondiff_outputs = ("values", "indices"), ("indices",)
     jvp, batch = values_jvp, along("dim")
@@ -140,8 +145,8 @@ def _isin(xp, elements, test_elements, *, assume_unique=False, invert=False):
     a, b = _as_operand(xp, elements, test_elements), _as_operand(xp, test_elements, elements)
     if a.size * b.size > FEW:
         return xp.isin(a, b, assume_unique=assume_unique, invert=invert)
-    found = (a.reshape((*a.shape, 1)) == b.reshape(-1)).any(axis=-1)
-    return xp.logical_not(found) if invert else found
+    mask = (a.reshape((*a.shape, 1)) == b.reshape(-1)).any(axis=-1)
+    return xp.logical_not(mask) if invert else mask
 
 
 def _isin_batch(F, n, batched, elements, test_elements, **attributes):
@@ -175,7 +180,8 @@ class argwhere:
             [1, 1]])
     """
 
-    def forward(xp, x): return np.array(x.nonzero()).T if xp is np and x.ndim else xp.argwhere(x)
+    def forward(xp, x): return np.array(x.nonzero()).T if x.ndim else xp.argwhere(x)
+    def cuda(xp, x): return xp.argwhere(x)
     nondiff = True
     batch = impossible(COUNT)
     takes_out = False

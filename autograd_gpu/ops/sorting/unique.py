@@ -1,4 +1,4 @@
-"""Unique elements. Not differentiable. The size of the result depends on the data, so that CUDA synchronizes.
+"""Unique elements. No derivatives. The size of the result depends on the data, so that CUDA synchronizes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import Tensor, defop, impossible, other_words, public, refuse_batched
+from .._support.unknown_derivative import unknown_rules
 from ..indexing.basic_index import wrap_dim
 
 SIZE = "how many different elements there are depends on the values"
@@ -66,8 +67,8 @@ class unique_all:
     """
 
     forward = _sorted
-    nondiff = True
-    outputs = ("values", "inverse", "counts")
+    grads, jvp = unknown_rules("unique", "input")
+    outputs, nondiff_outputs = ("values", "inverse", "counts"), ("inverse", "counts")
     batch = impossible(SIZE)
 
 
@@ -80,7 +81,7 @@ class unique_values:
     """
 
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
-    nondiff = True
+    grads, jvp = unknown_rules("unique", "input")
     batch = impossible(SIZE)
     torch = "unique"
 
@@ -94,8 +95,8 @@ class unique_runs:
     """
 
     def forward(xp, x, *, dim=None): return _runs(xp, x, _in_front(xp, x, dim), None, dim)
-    nondiff = True
-    outputs = ("values", "inverse", "counts")
+    grads, jvp = unknown_rules("unique_consecutive", "input")
+    outputs, nondiff_outputs = ("values", "inverse", "counts"), ("inverse", "counts")
     batch = impossible(SIZE)
 
 

@@ -8,9 +8,9 @@ from ..optimizer import Optimizer
 from .scheduler import LRScheduler
 
 
-def _half_cosine(t: float) -> float:
-    """(1 + cos(pi t)) / 2, which falls from 1 to 0 for t from 0 to 1."""
-    return (1.0 + math.cos(math.pi * t)) / 2.0
+def _one_and_cosine(t: float, end: float) -> float:
+    """1 + cos(pi t / end), which falls from 2 to 0, in PyTorch's order of operations: results agree to the last bit."""
+    return 1.0 + math.cos(math.pi * t / end)
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -34,16 +34,16 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return self._ag_lrs()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # from the bottom, where the ratio is 0 / 0
-            rise = 1.0 - _half_cosine(1.0 / self.T_max)
+            rise = 1.0 - math.cos(math.pi / self.T_max)
             return [
-                lr + (base - self.eta_min) * rise for lr, base in zip(self._ag_lrs(), self.base_lrs, strict=True)
+                lr + (base - self.eta_min) * rise / 2.0 for lr, base in zip(self._ag_lrs(), self.base_lrs, strict=True)
             ]
-        ratio = _half_cosine(self.last_epoch / self.T_max) / _half_cosine((self.last_epoch - 1) / self.T_max)
+        ratio = _one_and_cosine(self.last_epoch, self.T_max) / _one_and_cosine(self.last_epoch - 1, self.T_max)
         return [ratio * (lr - self.eta_min) + self.eta_min for lr in self._ag_lrs()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        height = _half_cosine(self.last_epoch / self.T_max)
-        return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
+        height = _one_and_cosine(self.last_epoch, self.T_max)
+        return [self.eta_min + (base - self.eta_min) * height / 2.0 for base in self.base_lrs]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -79,8 +79,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def get_lr(self) -> list[float]:
         """The learning rates at step `T_cur` of the current cosine of `T_i` steps."""
         self._ag_warn_outside_step()
-        height = _half_cosine(self.T_cur / self.T_i)
-        return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
+        height = _one_and_cosine(self.T_cur, self.T_i)
+        return [self.eta_min + (base - self.eta_min) * height / 2.0 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
         """Advances to the next step, or to `epoch`, which may be fractional."""

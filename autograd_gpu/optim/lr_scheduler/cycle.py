@@ -107,11 +107,11 @@ class CyclicLR(_WithMomentum):
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
-        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             pairs = zip(self.base_momentums, self.max_momentums, strict=True)
-            self._ag_set_momenta([top - (top - base) * height for base, top in pairs])
-        return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
+            self._ag_set_momenta([top - (top - base) * height * scale for base, top in pairs])
+        return [base + (top - base) * height * scale for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and a plain scale_fn; of a callable object the attributes."""

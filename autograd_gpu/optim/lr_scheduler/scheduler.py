@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...core.tensor import Tensor
 from ..optimizer import Optimizer
 from ..param_groups import number, set_lr
 
@@ -47,7 +48,8 @@ class LRScheduler:
         self.optimizer = check_optimizer(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", number("lr", group["lr"]))
+                lr = group["lr"]
+                group.setdefault("initial_lr", lr.detach().clone() if isinstance(lr, Tensor) else number("lr", lr))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "

@@ -22,11 +22,11 @@ from typing import Any
 from ... import errors
 from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
-from ...config import ANOMALY, MODES
 from ...core.graph.storage import version_of
 from ...core.saved.saved_tensor import SavedTensor
 from ...core.saved.saved_tensor_hooks import EnoughSaved, keep
 from ...core.tensor import Tensor
+from ...modes import ANOMALY, MODES
 from ...random.replay import GeneratorSnapshot
 from . import determinism
 from .determinism import Metadata
@@ -184,8 +184,8 @@ class Recomputation:
         if frame.check is None:
             return
         now = [(i, frame.noted[i], frame.check(tensor)._replace(version=v)) for i, (tensor, v) in self.made.items()]
-        if found := [(i, a, b) for i, a, b in now if a[:3] != b[:3]]:
-            raise determinism.different(found)
+        if changed := [(i, a, b) for i, a, b in now if a[:3] != b[:3]]:
+            raise determinism.different(changed)
         for i, before, _ in now:
             if self.made[i][1] != before.version:
                 raise frame._modified(self.made[i][0], before.version)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from ...config import MODES
 from ...core.interpret.duals import Forward
 from ...core.interpret.interpreters import replaced
+from ...modes import MODES
 from ...random.replay import GeneratorReplay, GeneratorSnapshot
 
 

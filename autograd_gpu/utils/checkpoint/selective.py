@@ -101,9 +101,9 @@ class Caching(Watcher):
             cache = self.cache
             number = cache.calls[op.name]
             cache.calls[op.name] += 1
-            given = [list(args)] if op.variadic else args
+            op_args = [list(args)] if op.variadic else args
             context = SelectiveCheckpointContext(is_recompute=False, op_output=out)
-            policy = cache.policy(context, getattr(RECORD, op.name), *given, **attributes)
+            policy = cache.policy(context, getattr(RECORD, op.name), *op_args, **attributes)
             if policy is True or policy in SAVE or policy in OFFLOAD:
                 outs = (out,) if isinstance(out, Tensor) else out
                 if not _is_view(op, outs, args):
@@ -146,8 +146,8 @@ class Cached(Watcher):
 def _is_view(op: OpDef, outs: tuple[Tensor, ...], args: list[Any]) -> bool:
     if op.view == ALWAYS:
         return True
-    given = [a.array for a in args if isinstance(a, Tensor)]
-    return bool(op.view) and any(shares_memory(out.array, array) for out in outs for array in given)
+    inputs = [a.array for a in args if isinstance(a, Tensor)]
+    return bool(op.view) and any(shares_memory(out.array, array) for out in outs for array in inputs)
 
 
 def _on_host(entry: Entry) -> Entry:
@@ -168,9 +168,9 @@ def _mapped(result: Any, move: Callable[[Any], Any]) -> Any:
 
 
 def _arrays(result: Any) -> list[Any]:
-    found: list[Any] = []
-    _mapped(result, found.append)
-    return found
+    arrays: list[Any] = []
+    _mapped(result, arrays.append)
+    return arrays
 
 
 def create_selective_checkpoint_contexts(

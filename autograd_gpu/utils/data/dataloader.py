@@ -97,10 +97,10 @@ class DataLoader(Generic[Item]):
         self, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
         if isinstance(self.dataset, IterableDataset):
-            for name, given in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
-                if given is not None:
+            for name, option in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+                if option is not None:
                     raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, "
-                                     f"but got {name}={given}")
+                                     f"but got {name}={option}")
         elif sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:

@@ -33,9 +33,9 @@ class Plan(NamedTuple):
 
     def _batch_at(self, indices: Sequence[Any]) -> Any:
         if self.collate_fn is default_collate:
-            found = rows_behind(self.dataset, indices)
-            if found is not None:
-                return take_rows(*found)
+            rows = rows_behind(self.dataset, indices)
+            if rows is not None:
+                return take_rows(*rows)
         return self.collate_fn(items_at(self.dataset, indices))
 
     def _sample_at(self, index: Any) -> Any:

@@ -65,9 +65,9 @@ def _batches(plan: Plan, order: Any) -> Iterator[Any]:
     """The batches of an epoch. The order is drawn now, so that it does not depend on other iterators."""
     by_rows = plan.collate_fn is default_collate and reads_rows(plan.dataset)
     if by_rows and type(order) is BatchSampler and _has_order(order.sampler):
-        found = rows_behind(plan.dataset, order.sampler._ag_order())  # type: ignore[union-attr]
-        if found is not None:
-            return row_batches(*found, order.batch_size, order.drop_last)
+        rows = rows_behind(plan.dataset, order.sampler._ag_order())  # type: ignore[union-attr]
+        if rows is not None:
+            return row_batches(*rows, order.batch_size, order.drop_last)
     return _fetched(plan.fetcher(), iter(order))
 
 

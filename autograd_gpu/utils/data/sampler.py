@@ -97,12 +97,12 @@ class RandomSampler(OrderSampler):
         return self.num_samples
 
     def _ag_order(self) -> np.ndarray:
-        size, wanted = len(self.data_source), self.num_samples
+        size, count = len(self.data_source), self.num_samples
         if self.replacement:
             generator = self.generator or default_generator()
-            return np.asarray(to_numpy(generator.draw("integers", 0, size, wanted)), dtype=np.int64)
-        rounds = [permutation(size, self.generator, None) for _ in range(-(-wanted // size))]
-        return np.concatenate(rounds)[:wanted]
+            return np.asarray(to_numpy(generator.draw("integers", 0, size, count)), dtype=np.int64)
+        rounds = [permutation(size, self.generator, None) for _ in range(-(-count // size))]
+        return np.concatenate(rounds)[:count]
 
 
 class EndlessSampler(Sampler[None]):
@@ -167,8 +167,8 @@ class WeightedRandomSampler(Sampler[int]):
         _check_count(num_samples)
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
-        given = weights if isinstance(weights, Tensor) else as_tensor(weights, device="cpu")
-        self.weights = given.detach().to("cpu", np.dtype("float64"))
+        tensor = weights if isinstance(weights, Tensor) else as_tensor(weights, device="cpu")
+        self.weights = tensor.detach().to("cpu", np.dtype("float64"))
         if self.weights.ndim != 1:
             raise ValueError("weights should be a 1d sequence but given weights have shape "
                              f"{tuple(self.weights.shape)}")

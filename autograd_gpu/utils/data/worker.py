@@ -18,7 +18,7 @@ import numpy as np
 from ...backend.arrays.device import CPU
 from ...backend.cpu import blas, rows
 from ...backend.cuda import diagnostics
-from ...config import restore_modes
+from ...modes import restore_modes
 from ...random import manual_seed
 from .channel import Restart, Task, WorkerEnd
 from .fetch import END, Plan
@@ -163,7 +163,7 @@ def _failure(error: Exception, number: int) -> Failure:
 
 
 def _cuda_in_fork(error: Exception) -> Exception:
-    found = RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
+    refusal = RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
                          "use the 'spawn' start method: DataLoader(..., multiprocessing_context='spawn')")
-    found.__cause__ = error
-    return found
+    refusal.__cause__ = error
+    return refusal

@@ -175,3 +175,13 @@ def test_solve_triangular_solves(shape, upper, unit):
     t = np.triu(a, 1) if upper else np.tril(a, -1)
     x = lapack.solve_triangular(a, b, upper, unit)
     np.testing.assert_allclose((t + (one if unit else a * one)) @ x, np.broadcast_to(b, x.shape), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(60, 3, 3), (60, 2, 4), (5, 20, 4, 2)])
+def test_lu_of_many_matrices_is_that_of_each(shape):
+    a = np.random.default_rng(0).integers(-1, 2, shape).astype("float64")  # many are singular, with equal pivots
+    factors, pivots, info = lapack.lu(a)
+    each = [lapack.lu(matrix) for matrix in a.reshape(-1, *shape[-2:])]
+    np.testing.assert_allclose(factors.reshape(-1, *shape[-2:]), [one[0] for one in each], atol=1e-12)
+    np.testing.assert_array_equal(pivots.reshape(len(each), -1), [one[1] for one in each])
+    np.testing.assert_array_equal(np.ravel(info), [one[2] for one in each])

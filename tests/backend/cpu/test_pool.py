@@ -1,10 +1,10 @@
 """The pool of large NumPy arrays: memory comes back when nobody can see it any more, and not before."""
 
+import fault_injection
 import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.backend import fault_injection
 from autograd_gpu.backend.cpu import pool
 
 pytestmark = pytest.mark.cpu

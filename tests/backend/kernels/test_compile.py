@@ -8,7 +8,7 @@ import pytest
 from autograd_gpu.backend import kernels
 
 NEEDS = "needs CuPy and NVRTC: pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime"
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.more]
 resources = pytest.importorskip("kernel_resources", reason=NEEDS, exc_type=ImportError)
 try:
     resources.version()
@@ -147,7 +147,7 @@ WIDE_MOVES = {"quantize": r"ld\.global\.nc\S*", "dequantize": r"st\.global\S*"}
 
 
 # Of half types these take half as many elements, since their sums would spill.
-NARROW = re.compile(r"pushed_curve_backward<\w+, __(half|nv_bfloat16), 4>")
+NARROW = re.compile(r"activation_jet_backward<\w+, __(half|nv_bfloat16), 4>")
 
 
 # Of a row, or of a part of it, there is one number each.

@@ -36,7 +36,7 @@ def group_of(name):
     if file in ("column_sum.cu", "row_sum.cu"):  # they are of two dtypes
         return file, "", ""
     c_type = next((word for word in words[1:] if word in TYPES), "")
-    functor = words[1] if file == "bias_activation.cu" or words[0].startswith("pushed_curve") else ""
+    functor = words[1] if file == "bias_activation.cu" or words[0].startswith("activation_jet") else ""
     return file, c_type, functor
 
 
@@ -131,10 +131,10 @@ def _streams(on, dtype, functor, form, d, shape):
         saved = 1 / (2 + abs(f1)) if functor in ("Tanh", "Sigmoid") else f1 / dtype.type(how.get("frequency", 1))
         bias = None if functor in ("Tanh", "Sigmoid") else f2[0] / dtype.type(64)
         scale, given = 8 * how.get("frequency", 1) ** 2, (saved.astype(dtype), bias, stream / dtype.type(64))
-        found = kernels.pushed_curve(name, *on(*given), d, form, **how)
-        near([found], [kernels.pushed_curve_reference(name, *given, d, form, **how)], dtype, scale)
-        found = kernels.pushed_curve_backward(name, *on(g / dtype.type(64), *given), d, form, **how)
-        expected = kernels.pushed_curve_backward_reference(name, g / dtype.type(64), *given, d, form, **how)
+        found = kernels.activation_jet(name, *on(*given), d, form, **how)
+        near([found], [kernels.activation_jet_reference(name, *given, d, form, **how)], dtype, scale)
+        found = kernels.activation_jet_backward(name, *on(g / dtype.type(64), *given), d, form, **how)
+        expected = kernels.activation_jet_backward_reference(name, g / dtype.type(64), *given, d, form, **how)
         near(found, expected, dtype, 4 * scale)
 
 

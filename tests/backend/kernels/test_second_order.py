@@ -5,7 +5,7 @@ import re
 import emulated
 import numpy as np
 import pytest
-from activation_cases import CASES, IDS, curved, from_result
+from activation_cases import CASES, IDS, from_result, has_second_derivative
 from checkout import ROOT
 from emulated import Placed, assert_close, unset, width_of
 
@@ -18,11 +18,11 @@ FULL, DIAGONAL, LAPLACIAN = constants.FULL_HESSIAN, constants.DIAGONAL, constant
 FORMS = {"full": FULL, "diagonal": DIAGONAL, "Laplacian": LAPLACIAN}
 CLOSE = {"float64": 1e-13, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 SINE = ("sine", {"frequency": 3.0})  # of 30 float16 does not hold the third derivatives
-BENT = [(case, name) for case, name in zip(CASES, IDS, strict=True) if curved(case) and case[0] != "sine"]
+SMOOTH = [(c, name) for c, name in zip(CASES, IDS, strict=True) if has_second_derivative(c) and c[0] != "sine"]
 SHAPES = [(1, 1), (2, 3), (5, 16), (37, 24), (0, 8), (4, 0)]
 
 
-@pytest.fixture(params=[case for case, _ in BENT] + [SINE], ids=[name for _, name in BENT] + ["sine-3.0"])
+@pytest.fixture(params=[case for case, _ in SMOOTH] + [SINE], ids=[name for _, name in SMOOTH] + ["sine-3.0"])
 def case(request):
     return request.param
 
@@ -83,7 +83,7 @@ def pushed(case, saved, bias, stream, d, form, offset=0, **how):
     out = unset((len(saved), d + len(kernels.stream_groups(d, form)), saved.shape[1]), saved.dtype, offset)
     shape = kernels.tiles(*saved.shape, width, saved.itemsize)
     bias = None if bias is None else Placed(bias, offset)
-    name = f"pushed_curve<{functor}, {kernels.C_NAMES[saved.dtype]}, {width}>"
+    name = f"activation_jet<{functor}, {kernels.C_NAMES[saved.dtype]}, {width}>"
     given = Placed(saved, offset), bias, Placed(stream, offset), out, a, b, *numbers(saved, stream, d, form)
     emulated.launch(name, shape, *given, **how)
     return out.result()
@@ -98,7 +98,7 @@ def pushed_back(case, g, saved, bias, stream, d, form, offset=0, need=(True, Tru
     ds, dbias, dstream = [unset(each, dtype, offset) if n else None for each, n in zip(shapes, need, strict=True)]
     partials = unset((parts, cols), kernels.wide(dtype)) if parts > 1 and need[1] else None
     bias = None if bias is None else Placed(bias, offset)
-    name = f"pushed_curve_backward<{functor}, {kernels.C_NAMES[dtype]}, {width}>"
+    name = f"activation_jet_backward<{functor}, {kernels.C_NAMES[dtype]}, {width}>"
     arrays = Placed(g, offset), Placed(saved, offset), bias, Placed(stream, offset), ds, dbias, partials, dstream
     emulated.launch(name, ((across, parts), block), *arrays, a, b, *numbers(saved, stream, d, form), **how)
     if partials is not None:
@@ -171,9 +171,9 @@ def test_pushed_curve(case, dtype, form, shape, d, seconds, shared, order):
     saved, bias = arrays_of(case, shape, dtype)
     stream, g = streams(*shape, d, form, dtype, seconds, shared)
     found = pushed(case, saved, bias, stream, d, form, order=order)
-    expected = kernels.pushed_curve_reference(case[0], saved, bias, stream, d, form, **case[1])
+    expected = kernels.activation_jet_reference(case[0], saved, bias, stream, d, form, **case[1])
     near([found], [expected], dtype, scale(case))
-    expected = kernels.pushed_curve_backward_reference(case[0], g, saved, bias, stream, d, form, **case[1])
+    expected = kernels.activation_jet_backward_reference(case[0], g, saved, bias, stream, d, form, **case[1])
     found = pushed_back(case, g, saved, bias, stream, d, form, order=order)
     near((found[0], None, found[2]), expected, dtype, scale(case))
     near(found[1:2], expected[1:2], dtype, scale(case) * 10)
@@ -184,7 +184,7 @@ def test_sums_in_parts_and_without_bias(dtype, parts):
     case = ("silu", {})
     saved, _ = arrays_of(case, (70, 24), dtype)
     stream, g = streams(70, 24, 2, FULL, dtype)
-    expected = kernels.pushed_curve_backward_reference("silu", g, saved, None, stream, 2, FULL)
+    expected = kernels.activation_jet_backward_reference("silu", g, saved, None, stream, 2, FULL)
     near(pushed_back(case, g, saved, None, stream, 2, FULL, parts=parts)[1:2], expected[1:2], dtype, 40)
 
 
@@ -200,11 +200,11 @@ def test_each_gradient_of_a_curve_alone(dtype, wanted):
 
 
 def test_references_are_the_third_derivatives(case):
-    """twist is the derivative of the second derivative by what is saved."""
+    """third is the derivative of the second derivative by what is saved."""
     act, (_, _, a, b) = second_order.ACTIVATIONS[choose(case[0], **case[1]).functor], choose(case[0], **case[1])
     s, step = np.linspace(0.1, 0.9, 9) if from_result(case) else np.linspace(-1.55, 1.35, 9), 1e-5
-    slope = (act.curve(s + step, a, b) - act.curve(s - step, a, b)) / (2 * step)
-    np.testing.assert_allclose(act.twist(s, a, b), slope, rtol=1e-6, atol=1e-6 * scale(case))
+    slope = (act.second_derivative(s + step, a, b) - act.second_derivative(s - step, a, b)) / (2 * step)
+    np.testing.assert_allclose(act.third(s, a, b), slope, rtol=1e-6, atol=1e-6 * scale(case))
 
 
 # ---- local terms -----------------------------------------------------------------------------------------
@@ -244,8 +244,8 @@ TEXT = (ROOT / "docs" / "kernels.md").read_text().partition("## Second-order str
 DOCUMENTED = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", TEXT, re.MULTILINE))
 
 
-COUNTED = {"chain_stream": "float, 4", "chain_stream_backward": "float, 4", "pushed_curve": "Tanh, float",
-           "pushed_curve_backward": "Tanh, float", "local_terms": "float"}  # fmt: skip
+COUNTED = {"chain_stream": "float, 4", "chain_stream_backward": "float, 4", "activation_jet": "Tanh, float",
+           "activation_jet_backward": "Tanh, float", "local_terms": "float"}  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", COUNTED)
@@ -264,9 +264,9 @@ def test_bytes_are_as_documented(kernel, monkeypatch):
             chained(f1, f1, stream, d, FULL, check="races")
         elif kernel == "chain_stream_backward":
             chained_back(g, f1, f1, stream, d, FULL, check="races")
-        elif kernel == "pushed_curve":
+        elif kernel == "activation_jet":
             pushed(("tanh", {}), f1, None, stream, d, FULL, check="races")
-        elif kernel == "pushed_curve_backward":
+        elif kernel == "activation_jet_backward":
             pushed_back(("tanh", {}), g, f1, None, stream, d, FULL, need=(True, False, True), check="races")
         else:
             local(g[:, :o].copy(), f1, stream[:, :d].copy(), check="races")

@@ -16,7 +16,7 @@ TEXT = (ROOT / "docs" / "kernels.md").read_text()
 SECTION = TEXT.partition("## Bytes per element")[2].partition("## ")[0]
 ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECTION, re.MULTILINE)
 NAMED = {row[0] for row in ROWS}
-FLAT = [name for name, activation in ACTIVATIONS.items() if activation.bend is None]
+FLAT = [name for name, activation in ACTIVATIONS.items() if activation.second is None]
 COLS = 64
 ALONG = (  # threads walk along rows
     "row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward", "channel_dropout"

@@ -7,11 +7,11 @@ import contextlib
 import gc
 import warnings
 
+import fault_injection
 import pytest
 from offloading import SLAB, equal, numbers
 
 import autograd_gpu as ag
-from autograd_gpu.backend import fault_injection
 from autograd_gpu.backend.transfer import offload, pinned_memory
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("own_slabs")]

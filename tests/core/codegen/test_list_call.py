@@ -105,6 +105,7 @@ def grows_at_most(call, few, many, factor, slack=0.0, tries=4):
     return any(seconds(call, many) < bound for _ in range(tries))
 
 
+@pytest.mark.more
 @pytest.mark.cpu
 @pytest.mark.parametrize("name", CALLS)
 def test_time_is_linear_in_the_number_of_pieces(name):
@@ -112,6 +113,7 @@ def test_time_is_linear_in_the_number_of_pieces(name):
     assert grows_at_most(CALLS[name], 3000, 12000, 9, 2e-3)
 
 
+@pytest.mark.more
 @pytest.mark.cpu
 def test_time_of_block_diag_follows_the_size_of_its_result():
     call = (lambda n: leaves(n, 1, 1), lambda x: ag.block_diag(*x))

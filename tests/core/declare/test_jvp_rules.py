@@ -96,7 +96,12 @@ class TestWords:
 
 
 class TestMissingDerivatives:
-    def test_a_tangent_of_an_input_without_a_rule_is_refused(self):
+    @pytest.mark.parametrize("differentiate", [
+        lambda loss, w: ag.func.jvp(loss, (w,), (w,)), lambda loss, w: loss(w.requires_grad_()),
+        lambda loss, w: ag.func.grad(loss)(w), lambda loss, w: ag.func.jacrev(ag.func.jacrev(loss))(w),
+        lambda loss, w: ag.func.vmap(ag.func.grad(loss))(w),
+    ], ids=["jvp", "requires_grad", "grad", "jacrev twice", "vmap of grad"])
+    def test_an_input_without_a_rule_that_is_differentiated_is_refused(self, differentiate):
         x, target, weight = ag.tensor([0.5]), ag.tensor([1.0]), ag.tensor([2.0])
 
         def loss(w):
@@ -104,8 +109,8 @@ class TestMissingDerivatives:
 
         with pytest.raises(MissingRuleError, match="binary_cross_entropy is not differentiable with respect to argument"
                            " 'weight', which depends on what is differentiated; detach"):
-            ag.func.jvp(loss, (weight,), (weight,))
-        ag.func.jvp(lambda w: loss(w.detach()), (weight,), (weight,))
+            differentiate(loss, weight)
+        differentiate(lambda w: loss(w.detach()) + w.sum(), weight)
 
     def test_zero_is_an_answer(self):
         assert push_forward(RAW, call_of(REGISTRY["relu_grad"], ones, ones), (None, ones)) == (None,)

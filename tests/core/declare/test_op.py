@@ -29,15 +29,17 @@ def asks_for_nothing_known(F, g, resutl): return g
 
 @pytest.mark.parametrize(("bad", "match"), [
     (without("forward"), "op bad has no forward"),
-    (without("grad_y"), r"op bad: input 'y' has no rule; write grad_y, grad_y = ZERO, or nondiff"),
+    (without("grad_y"), r"op bad: input 'y' has no rule; write grad_y, grad_y = ZERO, nondiff = .*, or integral"),
     (block(grad_x=asks_for_nothing_known), r"bad.asks_for_nothing_known asks for 'resutl'; it may ask for x, y, out"),
     (type("bad", (), {"forward": lambda xp, *x: x[0], "grad_x": lambda F, g: g}), "list input; write a joint rule"),
     (block(grad_z=ZERO), "op bad: 'z' is not an input; inputs are x, y"),
     (block(nondiff=("z",)), "op bad: 'z' is not an input"),
+    (block(integral=("z",)), "op bad: 'z' is not an input"),
     (block(tpyes="same"), r"op bad: unknown word\(s\) tpyes"),
     (block(add_x=lambda F, into, g, y: None), "op bad: add_x needs a rule grad_x that asks for the same"),
     (block(add_z=lambda F, into, g: None), "op bad: add_z needs a rule grad_z"),
     (block(fused=lambda F, g, need, y: None), "op bad: fused needs rules that ask for what it asks for"),
+    (block(cuda=lambda xp, x: x), "op bad: cuda needs the parameters of forward: too many positional arguments"),
     (block(types="wide"), "op bad: types is one of promote, float, same, any, each; got 'wide'"),
     (block(types="each"), "op bad: types = EACH is for ops that map a list to a list"),
     (block(reads=lambda name, need: need), "op bad: `reads` is for the joint rule of a list input"),

@@ -5,7 +5,6 @@ import threading
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.config import MODES, TRANSFORMED
 from autograd_gpu.core.interpret.batched import Batching, batched
 from autograd_gpu.core.interpret.interpreters import (
     Interpreter,
@@ -16,6 +15,7 @@ from autograd_gpu.core.interpret.interpreters import (
     refuse_in_transform,
     replaced,
 )
+from autograd_gpu.modes import MODES, TRANSFORMED
 
 pytestmark = pytest.mark.cpu
 

@@ -33,14 +33,30 @@ def test_a_write_to_what_was_used_is_noticed():
         level.push({place: ag.ones(1)}, wanted)
 
 
-def test_writes_inside_are_refused():
-    x = ag.tensor([1.0])
+def test_a_write_is_kept_as_a_call_on_a_copy():
+    x = ag.tensor([1.0, 2.0])
     with entered(Taping("linearize", "ag.func.jvp")) as level:
-        level.add(x)
-        y = x * 2
-        with pytest.raises(RuntimeError, match="linearize does not support in-place operations on tensors that depend"):
-            y.add_(1.0)
-        ag.ones(1).add_(1.0)
+        place = level.add(x)
+        y, z = x * 2, ag.ones(2)
+        y.mul_(x)
+        first = y[:1]
+        first.exp_()
+        z[1] = x[0]
+        wanted = [level.place_of(t) for t in (y, first, z)]
+        y.zero_()
+        assert level.place_of(y) is level.place_of(first) is None
+    product = next(taped.call for taped in level.calls if taped.call.op.name == "mul" and taped.call.args[1] is x)
+    assert product.args[0].tolist() == [2.0, 4.0]
+    found = level.push({place: ag.ones(2)}, wanted)
+    assert [t.tolist() for t in found] == [[pytest.approx(29.5562), 8.0], [pytest.approx(29.5562)], [0.0, 1.0]]
+
+
+def test_arguments_cannot_be_written_to_in_reverse_mode():
+    x = ag.tensor([1.0])
+    with entered(Taping("hessian", 'method="nested"', reverse=True)) as level:
+        level.leaves = {level.add(x)}
+        with pytest.raises(Untapeable, match="hessian: the function writes to an argument; clone"):
+            x[:1].mul_(2.0)
 
 
 def test_what_a_node_of_the_plain_graph_saved_keeps_its_number():

@@ -27,9 +27,9 @@ def chain(x):
     return nn.functional.leaky_relu(ag.abs(ag.tanh(ag.relu(-x)) * 2)).sum()
 
 
-def test_only_between_the_curved_call_and_the_ends():
+def test_only_between_the_call_with_a_second_derivative_and_the_ends():
     plan = plan_of(chain)
-    assert [step.call.op.name for step in plan.steps if step.curved] == ["tanh"]
+    assert [step.call.op.name for step in plan.steps if step.has_second_derivative] == ["tanh"]
     assert names(plan, plan.firsts) == ["neg", "relu"]
     assert names(plan, plan.seconds) == ["tanh", "mul", "abs", "leaky_relu", "sum"]
 
@@ -46,14 +46,14 @@ def test_calls_that_do_not_lead_to_the_outputs_do_not_count():
 
     plan = plan_of(f)
     assert [step.call.op.name for step in plan.steps] == ["relu"]
-    assert not plan.is_curved
+    assert not plan.has_second_derivative
     assert plan.firsts == set()
     assert plan.widest == 3
 
 
 def test_the_input_as_output():
     plan = plan_of(lambda x: x, jacobian=True)
-    assert (plan.steps, plan.firsts, plan.is_curved, plan.widest) == ([], {0}, False, 0)
+    assert (plan.steps, plan.firsts, plan.has_second_derivative, plan.widest) == ([], {0}, False, 0)
 
 
 def test_forms():

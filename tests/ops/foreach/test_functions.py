@@ -148,6 +148,21 @@ def test_two_dtypes_in_an_element(device):
     assert (x.grad.dtype, x.grad.tolist(), y.grad.tolist()) == (ag.float32, [3.0, 4.0], [7.0, 10.0])
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("call", [
+    *[lambda m, f, name=name: f(m, name)([m.tensor([1.0, 3.0]), m.tensor([1, 3])], m.tensor(2.0))
+      for name in ("clamp_min", "clamp_max", "maximum", "minimum", "pow")],
+    lambda m, f: f(m, "maximum")([m.tensor([1, 3]), m.tensor([1, 3])], [1.5, 2]),
+    lambda m, f: f(m, "addcmul")([m.tensor([1, 3])], [m.tensor([2, 3])], [m.tensor([2, 3])], value=2.5),
+    lambda m, f: f(m, "pow")([m.tensor([True, False])] * 2, [True, False]),
+])  # fmt: skip
+def test_numbers_beside_integers_and_bools(call):
+    torch = pytest.importorskip("torch")
+    expected, found = call(torch, foreach), call(ag, foreach)
+    assert [str(x.dtype) for x in found] == [str(x.dtype).removeprefix("torch.") for x in expected]
+    assert [x.tolist() for x in found] == [x.tolist() for x in expected]
+
+
 def test_half_types_beside_numbers_round_once(device):
     for dtype in (ag.float16, ag.bfloat16):
         x = ag.tensor([1.0, 3.0, 0.3], device=device).to(dtype)

@@ -101,7 +101,17 @@ def test_indices_of_every_integer_type(dtype, device):
         (g,) = ag.autograd.grad(x[key].sum(), x)
         assert g.flatten().tolist() == expected
     with pytest.raises(IndexError, match="got uint8; convert"):
-        x[ag.tensor([1], dtype=ag.uint8, device=device)]
+        x[np.array([1], np.uint8)]
+
+
+def test_byte_tensors_are_masks():
+    results = []
+    for m in (torch, ag):
+        x, mask = m.arange(4.0, requires_grad=True), m.tensor([2, 0, 1, 0], dtype=m.uint8)
+        with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+            (x * x)[mask].sum().backward()
+        results.append(x.grad.tolist())
+    assert results[1] == results[0]
 
 
 def test_more_tensors_than_an_op_takes(device):

@@ -51,7 +51,7 @@ def logsigmoid(x):
 
 
 def softplus(x):
-    return np.maximum(x, 0) + np.log1p(np.exp(-abs(x))), special.expit(x)
+    return np.maximum(x, 0) + np.log1p(np.exp(-abs(x))), special.expit(x), special.expit(x) * special.expit(-x)
 
 
 def by_tanh(x):
@@ -59,7 +59,8 @@ def by_tanh(x):
 
 
 EXACT = [(F.silu, silu), (F.gelu, gelu), (by_tanh, gelu_tanh), (F.mish, mish), (F.logsigmoid, logsigmoid)]
-CASES = [*EXACT, (lambda x: F.softplus(x, threshold=50.0), softplus), (ag.sigmoid, lambda x: (special.expit(x),))]
+CASES = [*EXACT, (lambda x: F.softplus(x, threshold=np.inf), softplus), (ag.sigmoid, lambda x: (special.expit(x),)),
+         (lambda x: ag.logaddexp(x, ag.zeros_like(x)), softplus)]
 
 
 def check(found, expected, dtype, what):
@@ -120,3 +121,12 @@ def test_relu_lets_the_gradient_through_at_every_nan(count):
     """Also at those whose sign bit is set, as that of inf - inf is."""
     x = ag.tensor(np.copysign(np.full(count, np.nan), -1.0), requires_grad=True)
     assert grad(ag.relu(x).sum(), x)[0].tolist() == [1.0] * count
+
+
+@pytest.mark.parametrize("function", [F.elu, F.celu, F.selu])
+def test_second_derivatives_at_the_joint_are_zero(function, device):
+    x = ag.tensor([0.0, -1.0], device=device, requires_grad=True)
+    (slope,) = grad(function(x).sum(), x, create_graph=True)
+    (bend,) = grad(slope.sum(), x)
+    assert bend[0] == 0
+    assert bend[1] > 0.3

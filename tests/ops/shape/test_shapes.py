@@ -152,6 +152,7 @@ def test_tables_of_nothing(device):
     assert ag.block_diag().shape == (1, 0)
     assert ag.broadcast_tensors() == ag.atleast_1d() == ()
     assert ag.broadcast_shapes((2, 1), 3, ()) == (2, 3)
+    assert type(ag.broadcast_shapes((2, 1), 3)) is ag.Size
     assert ag.tensor(1.0).H.shape == ag.adjoint(ag.tensor(1.0)).shape == ()
 
 

@@ -60,6 +60,10 @@ ROWS = [
         scipy=lambda p: st.t(p["df"], p["loc"], p["scale"]),
     ),
     Row(
+        "FisherSnedecor", {"df1": [3.0, 5.0], "df2": [4.5, 10.0]}, [[0.1, 3.0], [2.0, 0.5]], noise=False,
+        invalid=({"df1": 0.0}, {"df2": [1.0, -1.0]}), outside=(0.0, NAN), scipy=lambda p: st.f(p["df1"], p["df2"]),
+    ),
+    Row(
         "RelaxedBernoulli", {"temperature": 0.7, "probs": [0.3, 0.9]}, [[0.1, 0.5], [0.9, 0.3]],
         invalid=({"probs": 1.5},), outside=(-0.1, 1.1, NAN),
     ),

@@ -24,7 +24,8 @@ class Row:
     probabilities: what icdf is asked about
     noise: whether rsample is a function of the parameters and of noise that does not depend on them
     more: attributes and methods that PyTorch does not implement; "kl" stands for divergences from it
-    single: attributes of which PyTorch computes a part in float32
+    single: attributes and methods that PyTorch computes with the accuracy of float32
+    differs: attributes that are not PyTorch's on purpose; "kl" stands for divergences from and to it
     label: the test's name, where a class has several rows
     """
 
@@ -40,6 +41,7 @@ class Row:
     noise: bool = True
     more: tuple[str, ...] = ()
     single: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
     label: str = ""
 
     def __str__(self) -> str:

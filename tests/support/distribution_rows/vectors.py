@@ -7,6 +7,7 @@ from .row import Row
 NAN = float("nan")
 LOC = [[0.5, -1.0, 2.0], [0.0, 0.3, -0.2]]
 COVARIANCE = [[2.0, 0.3, -0.5], [0.3, 1.0, 0.2], [-0.5, 0.2, 1.5]]
+FACTOR = [[1.4, 0.0], [0.2, 0.9], [-0.3, 0.5]]
 TRIANGLE = [[[1.4, 0.0, 0.0], [0.2, 0.9, 0.0], [-0.3, 0.5, 1.1]], [[0.5, 0.0, 0.0], [0.1, 2.0, 0.0], [0.4, 0.0, 0.3]]]
 POINTS = [[[0.1, 0.2, 0.3], [-1.0, 0.0, 1.0]], [[0.0, -1.0, 1.0], [0.5, 0.5, 0.5]]]
 
@@ -55,6 +56,21 @@ ROWS = [
                  {"scale_tril": [[-1.0, 0.0], [0.0, 1.0]], "loc": [0.0, 0.0]}),
         label="MultivariateNormal by factor",
     ),
+    Row(
+        "LowRankMultivariateNormal", {"loc": LOC, "cov_factor": FACTOR, "cov_diag": [0.5, 1.0, 2.0]}, POINTS,
+        invalid=({"loc": 0.0}, {"cov_factor": [1.0, 2.0, 3.0]}, {"cov_factor": [[1.0], [2.0]]},
+                 {"cov_diag": [1.0, 2.0]}, {"cov_diag": [[1.0, 1.0, 1.0]] * 3}),
+        outside=([NAN, 0.0, 0.0], [0.0, 0.0], 1.0),
+    ),
+    Row(
+        "LowRankMultivariateNormal", {"loc": LOC[0], "cov_factor": [FACTOR, FACTOR], "cov_diag": [0.5, 1.0, 2.0]},
+        POINTS, label="LowRankMultivariateNormal with a batch of factors",
+    ),
+    Row(
+        "LogisticNormal", {"loc": LOC, "scale": [1.0, 2.0, 0.5]}, [[[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.2, 0.3]]],
+        invalid=({"scale": [1.0, 0.0, 1.0]},), outside=([[0.5, 0.2, 0.2, 0.2]], [0.5, 0.5]),
+    ),
+    Row("LogisticNormal", {"loc": 0.5, "scale": 2.0}, [[0.1, 0.9]], label="LogisticNormal of numbers"),
     Row(
         "Independent", {"loc": LOC, "scale": [1.0, 2.0, 0.5]}, POINTS, make=independent,
         invalid=({"loc": 0.0, "scale": 1.0},), outside=([NAN, 0.0, 0.0],),

@@ -15,6 +15,7 @@ import time
 import numpy as np
 import pytest
 from checkout import ROOT
+from process_group import process_group
 
 import autograd_gpu as ag
 from autograd_gpu.backend.cpu import blas, rows
@@ -467,11 +468,9 @@ next(loader)
 """
 
 
-def begun():
-    """The script, in a process group of its own, and its workers, which are busy."""
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, start_new_session=True)  # fmt: skip
-    return process, [int(process.stdout.readline()) for _ in range(2)]
+def running(script):
+    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return process_group([sys.executable, "-c", script], **options)
 
 
 def are_gone(workers):
@@ -485,20 +484,21 @@ def are_gone(workers):
 
 @cpu
 def test_control_c_ends_all_processes():
-    process, workers = begun()
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGINT
-    assert said.count("KeyboardInterrupt") == 1  # the workers end without a word
-    assert are_gone(workers)
+    with running(SCRIPT) as process:
+        workers = [int(process.stdout.readline()) for _ in range(2)]  # which are busy
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+        assert process.returncode == -signal.SIGINT
+        assert said.count("KeyboardInterrupt") == 1  # the workers end without a word
+        assert are_gone(workers)
 
 
 @cpu
 def test_workers_end_when_their_parent_is_killed():
     """Also those that have nothing to do."""
     script = SCRIPT.replace("time.sleep(100)", "time.sleep(0.1)") + "time.sleep(100)"
-    process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    workers = {int(process.stdout.readline()) for _ in range(3)}
-    process.kill()
-    process.communicate(timeout=20)
-    assert are_gone(workers)
+    with running(script) as process:
+        workers = {int(process.stdout.readline()) for _ in range(3)}
+        process.kill()
+        process.communicate(timeout=20)
+        assert are_gone(workers)

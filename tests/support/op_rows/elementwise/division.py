@@ -18,8 +18,9 @@ def rounded(op):
 
 
 def whole_pairs(rng):
-    """Of every pair of signs, and some that divide."""
-    return [Sample(np.array([7.0, -7.0, 7.0, -7.0, 6.0, -6.0, 0.0]), np.array([4.0, 4.0, -4.0, -4.0, 3.0, 3.0, 5.0]))]
+    """Of every pair of signs, some that divide, and none by 0."""
+    return [Sample(np.array([7.0, -7.0, 7.0, -7.0, 6.0, -6.0, 0.0]), np.array([4.0, 4.0, -4.0, -4.0, 3.0, 3.0, 5.0])),
+            Sample(np.zeros((0, 2)), np.zeros(2)), Sample(np.zeros(0), 0)]
 
 
 def integer_pairs(rng):

@@ -30,18 +30,6 @@ def extreme_samples(rng):
     return found
 
 
-def order_samples(rng):
-    """Indices without duplicates, of which the order is not defined."""
-    rows = np.array([[2, 0, 3], [1, 3, 0]])
-    found = [Sample(rng.permutation(5)[:size], shape=(5,), dim=-1) for size in (5, 3, 0)]
-    return [*found, Sample(rows, shape=(2, 4), dim=-1), Sample(rows.T, shape=(4, 2), dim=-2)]
-
-
-def scatter_order(index, shape, dim):
-    places = np.arange(np.prod(shape)).reshape(shape)[grid(index, dim)].ravel()
-    return np.sort(places), np.argsort(places)
-
-
 def scatter(x, index, src, dim):
     out = x.copy()
     out[grid(index, dim)] = src
@@ -73,7 +61,6 @@ def scatter_extreme(x, index, src, dim, largest):
 
 EXTREMES = {True: "amax", False: "amin"}
 TIES = Sample(np.array([1.0, 2.0]), np.array([0, 0, 1]), np.array([1.0, 1.0, 5.0]), dim=-1, largest=True)
-
 ROWS = [
     Row("scatter_along", samples=scatter_samples, reference=scatter, skip=BLOCK_0D,
         torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index, src),
@@ -84,10 +71,6 @@ ROWS = [
     Row("scatter_counts", reference=scatter_counts, torch=their_counts, integers="int64",
         skip={**BLOCK_0D, "layouts": "a stretched index names other places"},
         samples=lambda rng: [Sample(*s.args[:2], first=i % 2, **s.kwargs) for i, s in enumerate(sum_samples(rng))]),
-    Row("scatter_order", samples=order_samples, reference=scatter_order, torch=None,
-        skip={"oracle": "PyTorch's scatter_reduce has no such step", "zero_dim": BLOCK_0D["zero_dim"],
-              "dtypes": "takes no floats", "integers": "takes nothing else",
-              "layouts": "a stretched index names other places"}),
     Row("scatter_extreme", samples=extreme_samples, reference=scatter_extreme,
         skip={**BLOCK_0D, "layouts": "stretched inputs have ties"},
         torch=lambda torch, x, index, src, dim, largest: x.scatter_reduce(dim, index, src, EXTREMES[largest]),

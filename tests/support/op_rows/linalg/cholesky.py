@@ -54,7 +54,9 @@ def positive(rng, *shape):
 
 def minors(a, upper=False):
     if a.ndim == 2:
-        return np.int32(next((i for i in range(1, len(a) + 1) if np.linalg.eigvalsh(a[:i, :i])[0] <= 0), 0))
+        a = np.tril(a) + np.tril(a, -1).T
+        with np.errstate(invalid="ignore"):
+            return np.int32(next((i for i in range(1, len(a) + 1) if not np.linalg.det(a[:i, :i]) > 0), 0))
     return np.array([minors(x) for x in a], np.int32).reshape(a.shape[:-2])
 
 
@@ -93,6 +95,7 @@ ROWS = [
                 RuntimeError,
                 r"linalg.cholesky: .*not positive-definite \(the leading minor of order 2 is not",
             ),
+            Error("NaN", lambda op, x: op(x(3, 3) + ag.inf * 0), RuntimeError, "leading minor of order 1 is not"),
             Error("batch", lambda op, x: op(x(3, 2, 2)), RuntimeError, r"linalg.cholesky: \(Batch element 0\)"),
             *errors("linalg.cholesky", square=False)[1:],
         ],
@@ -102,7 +105,8 @@ ROWS = [
         "minor_info",
         samples=lambda rng: [
             *samples(positive, SQUARE, {}, {"upper": True})(rng),
-            Sample(np.array([np.eye(3), np.diag([1.0, -1.0, 1.0]), -np.eye(3)])),
+            Sample(np.array([np.eye(3), np.diag([1.0, -1.0, 1.0]), -np.eye(3), np.diag([1.0, np.nan, 1.0])])),
+            Sample(np.diag([1.0, 1.0, np.nan])),
         ],
         reference=minors,
         torch=lambda torch, a, upper=False: torch.linalg.cholesky_ex(a, upper=upper)[1],

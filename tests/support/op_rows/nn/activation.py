@@ -55,5 +55,4 @@ ROWS = [
         torch=lambda torch, h, x: h * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),
     ),
     unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero),
-    unary("tanhshrink", lambda x: x - np.tanh(x), tol=HALVES),
 ]

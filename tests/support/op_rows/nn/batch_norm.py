@@ -1,5 +1,7 @@
 """Rows of ops/nn/batch_norm.py."""
 
+import functools
+
 import numpy as np
 from op_db import Error, Row, Sample, normal
 
@@ -34,13 +36,17 @@ def reference(x, weight=None, bias=None, eps=1e-5):
 
 def theirs(torch, x, weight=None, bias=None, eps=1e-5):
     """Written out: torch.native_batch_norm's mean and rstd have no derivative."""
+    dtype = functools.reduce(torch.promote_types, [y.dtype for y in (x, weight, bias) if y is not None])
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+    x = x.to(torch.promote_types(dtype, torch.float32))
     shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
     axes = (0, *range(2, x.ndim))
     mean = x.mean(axes, keepdim=True)
     var = ((x - mean) ** 2).mean(axes, keepdim=True)
     out = (x - mean) / torch.sqrt(var + eps)
     out = out if weight is None else out * weight.reshape(shape)
-    return out if bias is None else out + bias.reshape(shape), mean.reshape(x.shape[1]), var.reshape(x.shape[1])
+    out = out if bias is None else out + bias.reshape(shape)
+    return out.to(dtype), mean.reshape(x.shape[1]), var.reshape(x.shape[1])
 
 
 ROWS = [
@@ -49,6 +55,7 @@ ROWS = [
         samples=samples,
         reference=reference,
         torch=theirs,
+        result=lambda dtype: (dtype, *(dtype if dtype == "float64" else "float32",) * 2),
         tol={"float16": 2e-2, "bfloat16": 0.1},
         skip={
             "zero_dim": "it has no channels",

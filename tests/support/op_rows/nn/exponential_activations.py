@@ -18,18 +18,20 @@ def their_softplus_grad(torch, h, x, beta=1.0, threshold=20.0):
     return torch.where(x * beta > threshold, h, h * torch.sigmoid(x * beta))
 
 
+UNKNOWN = Point(Sample(np.full(64, np.nan)), [np.nan])  # PyTorch's code for few elements gives 1
+
 ROWS = [
     Row(
         "elu",
         samples=with_attributes(nonzero, *ALPHA),
         reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)),
-        points=[Point(Sample(KINK), [[0, 1, 1]]), Point(Sample(KINK, alpha=2.0), [[0, 2, 1]])],
+        points=[Point(Sample(KINK), [[0, 1, 1]]), Point(Sample(KINK, alpha=2.0), [[0, 2, 1]]), UNKNOWN],
     ),
     Row(
         "celu",
         samples=with_attributes(nonzero, *ALPHA),
         reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
-        points=[Point(Sample(KINK, alpha=2.0), [[0, 1, 1]])],
+        points=[Point(Sample(KINK, alpha=2.0), [[0, 1, 1]]), UNKNOWN],
         errors=[Error("alpha", lambda op, x: op(x(2), 0.0), RuntimeError, "alpha cannot be 0 for CELU")],
     ),
     Row(
@@ -52,7 +54,7 @@ ROWS = [
         "selu",
         samples=with_attributes(nonzero, {}),
         reference=lambda x: np.where(x > 0, SCALE * x, NEGATIVE * np.expm1(x)),
-        points=[Point(Sample(KINK), [[0, NEGATIVE, SCALE]])],
+        points=[Point(Sample(KINK), [[0, NEGATIVE, SCALE]]), UNKNOWN],
     ),
     Row(
         "softplus",

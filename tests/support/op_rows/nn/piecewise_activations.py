@@ -93,7 +93,7 @@ ROWS = [
         samples=with_attributes(WIDE, {}),
         reference=lambda x: x * np.clip(x + 3, 0, 6) / 6,
         tol=HALVES,
-        points=[Point(kinks(-3, 0, 3), [[0, 0.5, 1, 1]])],
+        points=[Point(Sample(np.array([-3.0, 0.0, 3.0])), [[0, 0.5, 1]]), Point(Sample(np.full(64, np.nan)), [np.nan])],
     ),
     Row(
         "hardshrink",

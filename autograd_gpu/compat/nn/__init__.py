@@ -1,0 +1,1 @@
+"""Modules of `autograd_gpu.nn` that programs written for PyTorch need."""

@@ -1,0 +1,62 @@
+"""PyTorch's path of activations and attention."""
+
+from ....nn.activation import (
+    GELU,
+    GLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmax2d,
+    Softmin,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+)
+from ....nn.attention import MultiheadAttention
+from ....nn.exponential_activations import CELU, ELU, SELU, LogSigmoid, Mish, Softplus
+from ....nn.piecewise_activations import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+)
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "MultiheadAttention",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]  # fmt: skip

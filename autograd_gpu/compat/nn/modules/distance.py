@@ -1,0 +1,5 @@
+"""PyTorch's path of distances."""
+
+from ....nn.similarity import CosineSimilarity, PairwiseDistance
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]

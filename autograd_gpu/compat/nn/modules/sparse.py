@@ -1,0 +1,5 @@
+"""PyTorch's path of embeddings."""
+
+from ....nn.embedding import Embedding, EmbeddingBag
+
+__all__ = ["Embedding", "EmbeddingBag"]

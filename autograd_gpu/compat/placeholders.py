@@ -1,0 +1,133 @@
+"""Names of PyTorch outside of this library's aims: classes and functions that raise only when they are called.
+
+So imports, annotations, `isinstance` and subclasses work in programs that do not come to such a call. `NAMES` has them
+by the dotted path of PyTorch's module; a path that is no module here becomes one (import_paths.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from .. import nn
+from ..missing_names import PACKAGE, explanation
+
+# "name" is a class if it begins with a capital letter, else a function; "name(base)" is a class below another one of
+# the row or of nn.
+NAMES: dict[str, str] = {
+    "nn.modules.conv": (
+        "_ConvNd(Module) Conv1d(_ConvNd) Conv2d(_ConvNd) Conv3d(_ConvNd) _ConvTransposeNd(_ConvNd) "
+        "ConvTranspose1d(_ConvTransposeNd) ConvTranspose2d(_ConvTransposeNd) ConvTranspose3d(_ConvTransposeNd) "
+        "LazyConv1d(Conv1d) LazyConv2d(Conv2d) LazyConv3d(Conv3d) LazyConvTranspose1d(ConvTranspose1d) "
+        "LazyConvTranspose2d(ConvTranspose2d) LazyConvTranspose3d(ConvTranspose3d)"
+    ),
+    "nn.modules.pooling": (
+        "_MaxPoolNd(Module) MaxPool2d(_MaxPoolNd) MaxPool3d(_MaxPoolNd) _MaxUnpoolNd(Module) MaxUnpool1d(_MaxUnpoolNd) "
+        "MaxUnpool2d(_MaxUnpoolNd) MaxUnpool3d(_MaxUnpoolNd) _AvgPoolNd(Module) AvgPool2d(_AvgPoolNd) "
+        "AvgPool3d(_AvgPoolNd) FractionalMaxPool2d(Module) FractionalMaxPool3d(Module) _LPPoolNd(Module) "
+        "LPPool1d(_LPPoolNd) LPPool2d(_LPPoolNd) LPPool3d(_LPPoolNd) _AdaptiveMaxPoolNd(Module) "
+        "AdaptiveMaxPool1d(_AdaptiveMaxPoolNd) AdaptiveMaxPool2d(_AdaptiveMaxPoolNd) "
+        "AdaptiveMaxPool3d(_AdaptiveMaxPoolNd) _AdaptiveAvgPoolNd(Module) AdaptiveAvgPool2d(_AdaptiveAvgPoolNd) "
+        "AdaptiveAvgPool3d(_AdaptiveAvgPoolNd)"
+    ),
+    "nn.modules.padding": (
+        "_ConstantPadNd(Module) ConstantPad1d(_ConstantPadNd) ConstantPad2d(_ConstantPadNd) "
+        "ConstantPad3d(_ConstantPadNd) ZeroPad1d(ConstantPad1d) ZeroPad2d(ConstantPad2d) ZeroPad3d(ConstantPad3d) "
+        "_CircularPadNd(Module) CircularPad1d(_CircularPadNd) CircularPad2d(_CircularPadNd) "
+        "CircularPad3d(_CircularPadNd) _ReflectionPadNd(Module) ReflectionPad1d(_ReflectionPadNd) "
+        "ReflectionPad2d(_ReflectionPadNd) ReflectionPad3d(_ReflectionPadNd) _ReplicationPadNd(Module) "
+        "ReplicationPad1d(_ReplicationPadNd) ReplicationPad2d(_ReplicationPadNd) ReplicationPad3d(_ReplicationPadNd)"
+    ),
+    "nn.modules.upsampling": "Upsample(Module) UpsamplingBilinear2d(Upsample) UpsamplingNearest2d(Upsample)",
+    "nn.modules.fold": "Fold(Module) Unfold(Module)",
+    "nn.modules.channelshuffle": "ChannelShuffle(Module)",
+    "nn.modules.normalization": "LocalResponseNorm(Module) CrossMapLRN2d(Module)",
+    "nn.modules.batchnorm": "SyncBatchNorm(Module)",
+    "nn.modules.loss": "CTCLoss(Module)",
+    "": "Future conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+    "nn.functional": (
+        "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d "
+        "affine_grid avg_pool2d avg_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+        "ctc_loss fold fractional_max_pool2d fractional_max_pool3d grid_sample interpolate local_response_norm "
+        "lp_pool1d lp_pool2d lp_pool3d max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d unfold "
+        "upsample upsample_bilinear upsample_nearest"
+    ),
+    "nn.parallel": "DistributedDataParallel(Module)",
+    "nn.parallel.distributed": "DistributedDataParallel(Module)",
+    "distributed": (
+        "ProcessGroup ReduceOp Backend Store TCPStore FileStore HashStore Work P2POp init_process_group "
+        "destroy_process_group new_group barrier all_reduce all_gather all_gather_object all_gather_into_tensor "
+        "all_to_all all_to_all_single broadcast broadcast_object_list gather gather_object reduce reduce_scatter "
+        "reduce_scatter_tensor scatter scatter_object_list send recv isend irecv batch_isend_irecv monitored_barrier"
+    ),
+    "distributed.algorithms": "Join",
+    "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
+    "distributed.device_mesh": "DeviceMesh init_device_mesh",
+    "distributed.distributed_c10d": "ProcessGroup ReduceOp Work",
+    "distributed.elastic": "",
+    "distributed.fsdp": "FullyShardedDataParallel(Module) MixedPrecision ShardingStrategy CPUOffload fully_shard",
+    "distributed.nn": "all_gather all_reduce all_to_all broadcast gather reduce reduce_scatter scatter",
+    "distributed.optim": "ZeroRedundancyOptimizer DistributedOptimizer",
+    "distributed.rpc": "RRef init_rpc rpc_async rpc_sync remote shutdown",
+    "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
+    "distributed.utils": "",
+    "export": "ExportedProgram Dim export load save",
+    "fft": (
+        "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift "
+        "ifftshift"
+    ),
+    "futures": "Future collect_all wait_all",
+    "fx": "Graph GraphModule(Module) Interpreter Node Proxy Tracer Transformer replace_pattern symbolic_trace",
+    "fx.experimental": "",
+    "fx.experimental.proxy_tensor": "ProxyTorchDispatchMode get_proxy_mode make_fx",
+    "fx.graph": "Graph CodeGen",
+    "fx.graph_module": "GraphModule(Module)",
+    "fx.node": "Node map_arg",
+    "fx.passes": "",
+    "fx.proxy": "Proxy",
+    "hub": "get_dir list load load_state_dict_from_url set_dir",
+    "jit": "ScriptFunction ScriptModule(Module) RecursiveScriptModule(ScriptModule) fork load save wait",
+    "onnx": "ONNXProgram export",
+    "optim": "SparseAdam",
+    "sparse": "addmm log_softmax mm softmax spdiags sum",
+    "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension include_paths load load_inline",
+    "utils.model_zoo": "load_url",
+    "utils.mobile_optimizer": "optimize_for_mobile",
+}
+
+
+def _refuse(path: str, name: str) -> Any:
+    shown = f"nn.{name}" if path.startswith("nn.modules.") else f"{path}.{name}".lstrip(".")
+    why = explanation(shown) or explanation(path)
+    raise NotImplementedError(f"{shown} is a name only, for imports and isinstance; it cannot be called: {why}")
+
+
+def _placeholder(path: str, name: str, base: type | None) -> Any:
+    """The class or function of that name."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        _refuse(path, name)
+
+    if base is None and not name.lstrip("_")[0].isupper():
+        refuse.__name__ = refuse.__qualname__ = name
+        refuse.__module__, refuse.__doc__ = f"{PACKAGE}.{path}".rstrip("."), "Not here: raises NotImplementedError."
+        return refuse
+    body = {"__init__": refuse, "__class_getitem__": classmethod(lambda cls, item: cls),  # Future[int] in annotations
+            "__module__": f"{PACKAGE}.{path}", "__doc__": "Not here: cannot be constructed."}  # fmt: skip
+    return type(name, (base or object,), body)
+
+
+@functools.cache
+def of(path: str) -> dict[str, Any]:
+    """The placeholders of the module `path` of PyTorch, by name."""
+    made: dict[str, Any] = {}
+    for name, base in re.findall(r"(\w+)(?:\((\w+)\))?", NAMES.get(path, "")):
+        made[name] = _placeholder(path, name, (made.get(base) or getattr(nn, base)) if base else None)
+    return made
+
+
+def find(path: str, name: str) -> Any:
+    """The placeholder `name` of the module `path`, None if there is none; `nn` has those of the modules below it."""
+    below = [p for p in NAMES if p.startswith("nn.modules.")] if path in ("nn", "nn.modules") else [path]
+    return next((of(p)[name] for p in below if name in of(p)), None)

@@ -1,8 +1,0 @@
-"""PyTorch's path of batch norm; `_BatchNorm` and `_NormBase` are its base classes."""
-
-from ..batchnorm import BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, RunningNorm
-
-_BatchNorm = BatchNorm
-_NormBase = RunningNorm
-
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]

@@ -1,5 +1,0 @@
-"""PyTorch's path of Flatten and Unflatten."""
-
-from ..shape import Flatten, Unflatten
-
-__all__ = ["Flatten", "Unflatten"]

@@ -1,6 +1,0 @@
-"""PyTorch's path of recurrent layers."""
-
-from ..recurrent import GRU, LSTM, RNN, RNNBase
-from ..recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]

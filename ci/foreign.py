@@ -1,0 +1,203 @@
+"""Runs the tests of libraries written for PyTorch with autograd_gpu in its place, and writes docs/generated/foreign.md.
+
+    ci/foreign.py [--work FOLDER] [--only NAME,NAME] [--limit SECONDS] [--write]
+
+It makes an environment in FOLDER (default out/foreign), downloads each library from PyPI, its source distribution where
+that holds the tests, and runs its tests in a process that begins with `ag.as_torch()`. Libraries whose distribution has
+no tests are run by the programs in ci/foreign_usage. It is no part of `make test`: it needs the network and half an
+hour. Results are kept in FOLDER as one JSON file per library, so that runs of a part are added up in the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, USAGE = ROOT / "docs/generated/foreign.md", ROOT / "ci/foreign_usage"
+
+
+class Library(NamedTuple):
+    """A library, by its requirement on PyPI: the folder of its tests, or none, and what they skip."""
+
+    requirement: str
+    tests: str = ""
+    leave_out: str = ""  # pytest's -k: tests of what is outside of our aims by design, or that need the network
+    ignore: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.requirement.partition("==")[0]
+
+
+LIBRARIES = (
+    Library("captum==0.9.0"),
+    Library("curvlinops-for-pytorch==3.0.1", "test"),
+    Library("einops==0.8.2", "einops/tests", "not notebook"),
+    Library("entmax==1.3"),
+    Library("gpytorch==1.15.2", "test"),
+    Library("higher==0.2.1"),
+    Library("linear_operator==0.6.1", "test"),
+    Library("neurodiffeq==0.7.0", "tests"),
+    Library("nflows==0.14", "tests"),
+    Library("pyro-ppl==1.9.2", "tests", ignore=("tests/test_examples.py",)),
+    Library("pytorch-minimize==0.1.0", "tests"),
+    Library("skorch==1.4.0", "skorch/tests", ignore=("skorch/tests/llm", "skorch/tests/test_hf.py")),
+    Library("torch-optimizer==0.3.0", "tests"),
+    Library("torchdiffeq==0.2.5"),
+    Library("torchode==1.0.1"),
+    Library("torchsde==0.2.6", "tests"),
+    Library("zuko==1.6.0", "tests"),
+)
+# Needed by these libraries or their tests; torch itself is never installed.
+DEPENDENCIES = (
+    "boltons", "dill", "flaky", "future", "ipython", "jaxtyping", "matplotlib", "mpmath<1.4", "networkx",
+    "opt_einsum", "ordered_set", "packaging", "pandas", "parameterized", "pyro-api", "pytest==8.3.5",
+    "pytest-cases==3.10.1", "pytest-timeout>=2.3", "requests", "scikit-learn", "seaborn", "setuptools", "sympy",
+    "tabulate", "tensorboardX", "tqdm", "trampoline", "typeguard",
+)  # fmt: skip
+WITHOUT_DEPENDENCIES = (
+    "backpack-for-pytorch==1.7.1", "einconv==0.1.0", "pytorch-ranger", "torchtestcase", "torchtyping==0.1.5", "UMNN",
+)  # fmt: skip
+TEST_LIMIT = 60  # seconds for one test
+RUN = "import sys, pytest, autograd_gpu; autograd_gpu.as_torch(); sys.exit(pytest.main(sys.argv[1:]))"
+INTRODUCTION = """# Libraries written for PyTorch
+
+Written by `ci/foreign.py`, which runs the tests of these libraries with `ag.as_torch()`; do not edit.
+
+Libraries marked * have no tests on PyPI: a program in `ci/foreign_usage` uses them. A run ends after its limit of time,
+which *stopped* marks. Errors in the import of a test file count as one failure.
+
+| library | version | passed | failed | skipped | most frequent failures |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], check=True, text=True, **options)
+
+
+def make_environment(work: Path) -> Path:
+    """The interpreter of an environment with our dependencies and those of the libraries."""
+    python = work / "env/bin/python"
+    if not (work / "env/.done").exists():
+        venv.create(work / "env", with_pip=True)
+        ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        run([python, "-m", "pip", "install", "--quiet", *ours, *DEPENDENCIES])
+        run([python, "-m", "pip", "install", "--quiet", "--no-deps", *WITHOUT_DEPENDENCIES])
+        (work / "env/.done").touch()
+    return python
+
+
+def fetch(library: Library, python: Path, work: Path) -> Path:
+    """Installs a library without its dependencies; the folder in which its tests run."""
+    folder = work / library.name
+    if folder.exists():
+        return folder
+    run([python, "-m", "pip", "install", "--quiet", "--no-deps", library.requirement])
+    if not library.tests:
+        folder.mkdir()
+        return folder
+    loaded = work / "sdist" / library.name
+    run([python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", library.name, "--dest", loaded,
+         library.requirement])  # fmt: skip
+    (archive,) = loaded.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(loaded, filter="data")
+    (source,) = [path for path in loaded.iterdir() if path.is_dir()]
+    source.rename(folder)
+    return folder
+
+
+def test(library: Library, python: Path, work: Path, limit: int) -> dict[str, Any]:
+    """Runs a library's tests; passed, failed, skipped, the reasons of failures, and whether the limit was reached."""
+    folder, report = fetch(library, python, work), work / f"{library.name}.xml"
+    report.unlink(missing_ok=True)
+    tests = [library.tests] if library.tests else [USAGE / f"test_{library.name}.py"]
+    options = [f"--ignore={path}" for path in library.ignore] + (["-k", library.leave_out] if library.leave_out else [])
+    command = [python, "-c", RUN, *tests, "-q", "-o", "addopts=", "-W", "default", "-p", "no:cacheprovider",
+               f"--junitxml={report}", f"--timeout={TEST_LIMIT}", f"--session-timeout={limit}",
+               "--continue-on-collection-errors", *options]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "MPLBACKEND": "agg",
+                   "EINOPS_TEST_BACKENDS": "numpy,torch", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
+    failed = subprocess.CalledProcessError, subprocess.TimeoutExpired  # what was reported counts
+    with open(work / f"{library.name}.log", "w") as log, contextlib.suppress(*failed):
+        run(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, timeout=limit + 2 * TEST_LIMIT)
+    stopped = "session-timeout" in (work / f"{library.name}.log").read_text()
+    return {"version": library.requirement.partition("==")[2], "stopped": stopped, **counts(report)}
+
+
+def counts(report: Path) -> dict[str, Any]:
+    """The numbers of tests in a JUnit report, and its failures by reason."""
+    numbers, reasons = collections.Counter[str](), collections.Counter[str]()
+    cases = ET.parse(report).iter("testcase") if report.exists() else []
+    for case in cases:
+        problem = next((part for part in case if part.tag in ("failure", "error")), None)
+        skipped = case.find("skipped") is not None
+        numbers["failed" if problem is not None else "skipped" if skipped else "passed"] += 1
+        if problem is not None:
+            reasons[reason_of(problem)] += 1
+    if not numbers:
+        numbers["failed"] = reasons["no report: the process ended early"] = 1
+    return {**{key: numbers[key] for key in ("passed", "failed", "skipped")}, "reasons": reasons.most_common()}
+
+
+def reason_of(problem: ET.Element) -> str:
+    """The last error in a report's traceback, without what differs from test to test."""
+    lines = re.findall(r"^E +(\w[\w.]*(?:Error|Exception|Name|Warning)\b.*)$", problem.text or "", re.MULTILINE)
+    text = lines[-1] if lines else (problem.get("message") or "").split("\n")[0]
+    text = re.sub(r" at 0x\w+|/\S*/|\(from '[^']*'\)", "", text)
+    text = re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", text) if "has no attribute" not in text else text
+    return text.replace("|", "/").strip()[:130]
+
+
+def table(work: Path) -> str:
+    """The page."""
+    rows = []
+    for library in LIBRARIES:
+        path = work / f"{library.name}.json"
+        if not path.exists():
+            continue
+        tally = json.loads(path.read_text())
+        reasons = "; ".join(f"{n} `{text}`" for text, n in tally["reasons"][:2])
+        name = library.name + ("" if library.tests else " *")
+        passed = f"{tally['passed']}{', stopped' if tally['stopped'] else ''}"
+        rows.append(f"| {name} | {tally['version']} | {passed} | {tally['failed']} | {tally['skipped']} | {reasons} |")
+    return INTRODUCTION + "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=ROOT / "out/foreign")
+    parser.add_argument("--only", default="", help="names of libraries, separated by commas")
+    parser.add_argument("--limit", type=int, default=240, help="seconds for the tests of one library")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    args = parser.parse_args()
+    work = args.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    python = make_environment(work)
+    for library in LIBRARIES:
+        if args.only and library.name not in args.only.split(","):
+            continue
+        tally = test(library, python, work, args.limit)
+        (work / f"{library.name}.json").write_text(json.dumps(tally, indent=1))
+        print(f"{library.name}: {tally['passed']} passed, {tally['failed']} failed, {tally['skipped']} skipped",
+              flush=True)  # fmt: skip
+    if args.write:
+        PAGE.write_text(table(work))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Small modules that programs for PyTorch import."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+
+pytestmark = pytest.mark.cpu
+
+
+def test_trees_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    tree = {"b": [1, (2, None)], "a": 3, "c": {}}
+    found = []
+    for pytree in (torch.utils._pytree, ag.utils._pytree):
+        leaves, spec = pytree.tree_flatten(tree)
+        doubled = pytree.tree_map_only(int, lambda x: 2 * x, tree)
+        added = pytree.tree_map(lambda x, y: (x, y), [1, 2], [3, 4])
+        found.append((leaves, pytree.tree_unflatten(leaves, spec), doubled, added, list(doubled),
+                      pytree.tree_leaves(tree, is_leaf=lambda x: isinstance(x, tuple)),
+                      pytree.tree_all(lambda x: x is not None, tree), pytree.tree_any(lambda x: x == 3, tree)))
+    assert found[0] == found[1]
+
+
+def test_own_classes_are_nodes_of_trees():
+    class Pair:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    pytree = ag.utils._pytree
+    pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, _: Pair(*children))
+    assert pytree.tree_map(lambda x: x + 1, [Pair(1, 2)])[0].b == 3
+
+
+def test_timer():
+    timer = ag.utils.benchmark.Timer("y + x", "y = 2 * x", globals={"x": ag.ones(2)}, label="sum")
+    measured = timer.blocked_autorange(min_run_time=1e-3)
+    assert 0 < measured.median < 1
+    assert measured.mean > 0 <= measured.iqr
+    assert "sum" in repr(measured)
+    assert len(timer.timeit(3).raw_times) == 1
+
+
+def test_summary_writer_gives_arrays_to_the_writer(monkeypatch):
+    tensorboard = ag.utils.tensorboard
+    calls = []
+
+    class Writer:
+        def __init__(self, log_dir):
+            self.log_dir = log_dir
+
+        def close(self):
+            calls.append("closed")
+
+        def add_scalars(self, tag, values, step):
+            calls.append((tag, values, step))
+
+    monkeypatch.setattr(tensorboard, "tensorboardX", type("X", (), {"SummaryWriter": Writer}))
+    with tensorboard.SummaryWriter("runs") as writer:
+        writer.add_scalars("loss", {"a": ag.tensor(2.0, requires_grad=True)}, 3)
+        assert writer.log_dir == "runs"
+    assert type(calls[0][1]["a"]) is np.ndarray
+    assert calls == [("loss", {"a": 2.0}, 3), "closed"]
+    monkeypatch.setattr(tensorboard, "tensorboardX", None)
+    with pytest.raises(ImportError, match="pip install tensorboardX"):
+        tensorboard.SummaryWriter()
+
+
+def test_traced_functions_run_as_python():
+    seen = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = ag.jit.trace(lambda x: (seen.append(1), 2 * x if x.sum() > 0 else x)[1], (ag.ones(2),))
+    assert len(seen) == 1
+    assert traced(-ag.ones(1)).item() == -1
+
+
+def test_decorators_of_dynamo():
+    from autograd_gpu import _dynamo
+
+    _dynamo.config.cache_size_limit = 3
+    assert _dynamo.allow_in_graph(len) is _dynamo.disable(len) is len
+
+
+def test_private_names_that_libraries_use():
+    torch = pytest.importorskip("torch")
+    from torch.optim.lbfgs import _strong_wolfe as theirs
+
+    from autograd_gpu.optim.lbfgs import _strong_wolfe as ours
+
+    results = []
+    for m, search in ((torch, theirs), (ag, ours)):
+        def value_and_grad(x, t, d, m=m):
+            z = (x + t * d).detach().requires_grad_()
+            value = (z**4).sum() + z.sum()
+            return value.item(), m.autograd.grad(value, z)[0]
+
+        x = m.tensor([1.0, 2.0], dtype=m.float64)
+        f, g = value_and_grad(x, 0, x)
+        f, g, t, evaluations = search(value_and_grad, x, 1.0, -g, f, g, -g.dot(g))
+        basis = m.autograd.functional._construct_standard_basis_for((x, x[:1]), (2, 1))
+        net = m.nn.Linear(2, 1, bias=False)
+        with m.nn.utils.stateless._reparametrize_module(net, {"weight": m.ones(1, 2)}):
+            out = net(m.tensor([3.0, 4.0]))
+        results.append((f, g.tolist(), float(t), evaluations, [b.tolist() for b in basis], out.tolist(),
+                        m._foreach_add([m.ones(2)], 1)[0].tolist()))  # fmt: skip
+    assert results[0] == results[1]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.testing.assert_allclose:FutureWarning")
+def test_assert_allclose():
+    torch = pytest.importorskip("torch")
+    for m in (torch, ag):
+        m.testing.assert_allclose(m.tensor([1.0, float("nan")]), [1.0 + 5e-5, float("nan")])
+        with pytest.raises(AssertionError):
+            m.testing.assert_allclose(m.tensor([1.0]), [1.001])
