@@ -269,6 +269,10 @@ def test_data_that_does_not_fit():
         ag.tensor([True]).add_(1)
 
 
+def test_uint64_is_exact_beside_smaller_numbers():
+    assert ag.tensor([5, 2**64 - 1], dtype=ag.uint64).tolist() == [5, 2**64 - 1]
+
+
 def test_printing_and_format():
     assert "float16" in repr(ag.ones(2, dtype=ag.float16))
     assert f"{ag.tensor(1.5)}" == "1.5"

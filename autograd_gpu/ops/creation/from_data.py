@@ -130,6 +130,8 @@ def from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
         raise TypeError(f"could not infer a numeric dtype of {type(data).__name__}; got elements like {data!r:.60}")
     if array.dtype is dtype:
         return array
+    if dtype == dtypes.uint64 and plain and array.dtype == np.float64 and np.max(array, initial=0.0) >= 2**63:
+        array = np.asarray(data, object)  # exact, where NumPy's common dtype of 1 and 2 ** 63 is float64
     if dtype in dtypes.INTEGERS and array.size:
         info = np.iinfo(dtype)
         least = -info.max if info.min == 0 and array.dtype.kind == "i" else info.min  # in two's complement

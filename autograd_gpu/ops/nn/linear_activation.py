@@ -216,6 +216,8 @@ class piecewise_linear_grad:
     grad_h = _piecewise_linear_grad_back
     grad_saved = grad_bias = ZERO
     def fused_cuda(F, g, need, saved, bias, activation, parameters):
+        if not need[0]:
+            return None, None, None
         return _double_backward(g, need, None, saved, bias, activation, parameters)
     outputs, types = ("dz", "dbias"), SAME
     jvp, batch = _grad_jvp, _batch_grad

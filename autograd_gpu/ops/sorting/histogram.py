@@ -155,6 +155,12 @@ def _histogram(xp, x, edges=None, weight=None, *, bins=0, range=None, density=Fa
     return hist.astype(dtype), places.astype(dtype)
 
 
+def _histogram_cuda(xp, x, edges=None, weight=None, **attributes):
+    if weight is not None:
+        deterministic.alert("histogram with weights")
+    return _histogram(xp, x, edges, weight, **attributes)
+
+
 @defop
 class histogram_of:
     """(hist, bin_edges) of histogram: of `bins` equal parts of `range`, or between `edges`.
@@ -164,7 +170,7 @@ class histogram_of:
     tensor([2., 1.])
     """
 
-    forward = _histogram
+    forward, cuda = _histogram, _histogram_cuda
     outputs = ("hist", "bin_edges")
     grads, jvp = unknown_rules("histogram", "input, bins and weight")
     batch = LOOP
