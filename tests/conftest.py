@@ -86,7 +86,9 @@ def reasons_to_skip(config):
     reasons = {}
     if emulated or on_cpu:
         reasons["gpu"] = "needs a real CUDA device: run with --device cuda where there is one"
-    if not emulated:
+    if emulated:
+        reasons["same_on_cpu"] = "runs the Python code of the CPU: run with --device cpu, or where there is a GPU"
+    else:
         reasons["emulated"] = "looks inside the emulator: run with --device cuda where there is no GPU"
     if on_cpu:
         reasons["cuda"] = "needs CUDA: run with --device cuda, which is emulated where there is no GPU"

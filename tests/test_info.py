@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from checkout import ROOT
+from selection import first
 
 import autograd_gpu as ag
 from autograd_gpu import __main__, info
@@ -47,6 +48,7 @@ def test_versions_and_devices(device, capsys):
         assert "install" in text
 
 
+@pytest.mark.more
 @pytest.mark.cpu
 def test_products_that_are_not_held_back(chosen):
     text = run("-m", "autograd_gpu", "info").stdout
@@ -87,7 +89,7 @@ def test_without_a_command_the_usage_is_shown(capsys):
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize("module", ["benchmarks", "benchmarks.demo", *[f"benchmarks.{name}" for name in WORKLOADS]])
+@pytest.mark.parametrize("module", first(["benchmarks", "benchmarks.demo", *(f"benchmarks.{n}" for n in WORKLOADS)]))
 def test_benchmarks_start_again_without_what_holds_them_back(module):
     if module == "benchmarks.demo":
         for package in ("sklearn", "rich", "matplotlib", "jinja2"):

@@ -187,6 +187,7 @@ def test_a_root_without_the_package_is_an_error(tmp_path):
     assert "holds no autograd_gpu/ to check" in result.stderr
 
 
+@pytest.mark.more  # `make layers` runs it, too
 def test_the_library_names_only_ops():
     result = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, "")

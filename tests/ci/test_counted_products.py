@@ -123,6 +123,7 @@ def test_the_tables_of_memory_were_found():
     assert (len(CHUNKS), len(METHODS)) == (3, 3)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("chunk", "plain", "training", "by_chunks"), CHUNKS)
 def test_memory_by_chunks_is_that_of_the_table(network, chunk, plain, training, by_chunks):
     net, x = network
@@ -142,6 +143,7 @@ def test_memory_by_chunks_is_that_of_the_table(network, chunk, plain, training, 
     assert peak(step_by_chunks) == pytest.approx(float(by_chunks), rel=0.05, abs=0.5)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "figures"), METHODS)
 def test_memory_by_methods_is_that_of_the_table(network, name, figures):
     net, x = network

@@ -70,6 +70,7 @@ def test_points_are_drawn_where_the_residual_is_large():
     assert 0.25 < (x > 0.8).to(ag.float32).mean().item() < 0.6  # a tenth of the interval
 
 
+@pytest.mark.more
 @cpu
 def test_burgers_training_reduces_loss_and_error():
     ag.manual_seed(0)
@@ -132,6 +133,7 @@ def test_the_gradient_for_the_rates_is_that_of_finite_differences(monkeypatch):
         assert rates.grad[i].item() == pytest.approx(slope, rel=1e-4)
 
 
+@pytest.mark.more
 @cpu
 def test_learned_rates_beat_the_initial_one(tmp_path, capsys):
     tested = learned_rate.main(["--steps", "15", "--out", str(tmp_path)])

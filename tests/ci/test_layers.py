@@ -191,6 +191,7 @@ def test_a_root_without_the_package_is_an_error(tmp_path):
     assert "holds no autograd_gpu/ to check" in result.stderr
 
 
+@pytest.mark.more  # `make layers` runs it, too
 def test_the_library_keeps_its_layers():
     result = run(ROOT)
     assert (result.returncode, result.stdout) == (0, "")

@@ -15,7 +15,7 @@ from autograd_gpu.core.graph.storage import bump_version
 from autograd_gpu.core.saved.saved_tensor import FREED
 
 
-@check("saved")
+@check("saved", rules=True)
 def test_saved_bytes_are_what_the_needed_rules_ask_for(row, device):
     """For every subset of inputs that require grad; read from the rules' parameter names."""
     op = row.definition
@@ -33,7 +33,7 @@ def test_saved_bytes_are_what_the_needed_rules_ask_for(row, device):
             assert kept == extras, f"{sample}: {wants}"
 
 
-@check("cycles")
+@check("cycles", rules=True)
 def test_no_reference_cycles(row, device, no_gc):
     """Outputs, nodes, inputs and gradients die with the last tensor, after forward and after double backward."""
     for sample in row.draw():
@@ -51,7 +51,7 @@ def test_no_reference_cycles(row, device, no_gc):
         assert not [ref() for ref in died if ref() is not None], f"{sample}: alive after backward with create_graph"
 
 
-@check("unmodified")
+@check("unmodified", rules=True)
 def test_inputs_are_not_modified(row, device):
     for sample in row.draw():
         for recording in (False, True):
@@ -72,7 +72,7 @@ def test_inputs_are_not_modified(row, device):
                 np.testing.assert_array_equal(values(out), was, err_msg=f"{sample}: output")
 
 
-@check("freed")
+@check("freed", rules=True)
 def test_second_backward_needs_retain_graph(row, device):
     """It raises where something was saved, and works where nothing was."""
     for sample in row.draw():

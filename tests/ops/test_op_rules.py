@@ -34,7 +34,7 @@ def _options(call):
     return options
 
 
-@check("gradcheck")
+@check("gradcheck", rules=True)
 def test_gradcheck(row, device):
     for call in calls(row, device):
         has_gradient = call.inputs and row.definition.has_rules
@@ -43,7 +43,7 @@ def test_gradcheck(row, device):
             assert ag.autograd.gradcheck(call.function(), tuple(call.inputs), **_options(call))
 
 
-@check("gradgradcheck")
+@check("gradgradcheck", rules=True)
 def test_gradgradcheck(row, device):
     for call in calls(row, device):
         if call.run().differentiable:
@@ -54,7 +54,7 @@ def test_gradgradcheck(row, device):
             assert ag.autograd.gradgradcheck(call.function(), tuple(call.inputs), **_options(call))
 
 
-@check("half")
+@check("half", rules=True)
 def test_gradients_of_half_types_do_not_overflow(row, device):
     """At large and small arguments: finite where the float64 ones of the same arguments are within float16's range."""
     if "float16" not in row.dtypes or not row.definition.has_rules or row.definition.random:
@@ -100,7 +100,7 @@ def _records(call):
     return op.differentiable is None or op.differentiable(*[attributes[name] for name in op.attributes])
 
 
-@check("need")
+@check("need", rules=True)
 def test_every_need_mask(row, device):
     """grad with respect to any subset gives the same gradients, and runs the rules of that subset only."""
     op = row.definition

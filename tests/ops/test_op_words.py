@@ -6,9 +6,9 @@ import zlib
 
 import numpy as np
 import pytest
+from op_checks import check
 from op_db import Call as TensorCall
 from op_db import Sample, as_tuple, assert_close, values
-from op_rows import ROWS
 
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
@@ -21,13 +21,6 @@ from autograd_gpu.core.interpret.implementation import run_keeping_saved
 from autograd_gpu.core.tensor import Tensor, wrap
 
 N = 3  # examples in a batch
-
-
-def check(name, differentiable):
-    """Parametrises over the rows that do not skip this check."""
-    rows = [row for row in ROWS if row.op in REGISTRY and name not in row.skip]
-    rows = [row for row in rows if row.definition.has_rules or not differentiable]
-    return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
 
 
 def test_every_op_says_how_it_is_batched():
@@ -106,7 +99,7 @@ def choices(live):
 
 
 @pytest.mark.filterwarnings("ignore:Using a target size")
-@check("jvp", differentiable=True)
+@check("jvp", lambda op: op.has_rules, rules=True)
 def test_jvp_is_the_transpose_of_the_gradient(row, device):
     """<w, jvp(t)> = <vjp(w), t>, and the same for the derivatives of both sides; on arrays the same jvp."""
     for sample in row.draw():
@@ -178,7 +171,7 @@ def batches(count):
 
 
 @pytest.mark.filterwarnings("ignore:Using a target size")
-@check("batch", differentiable=False)
+@check("batch")
 def test_batch_is_a_loop_over_examples(row, device):
     op = row.definition
     for k, sample in enumerate(row.draw()):

@@ -18,10 +18,24 @@ def rows_of(name):
     return [row for row in ROWS if row.op in REGISTRY and name not in row.skip]
 
 
-def check(name, applies=lambda op: True):
-    """Parametrises a check over the rows that do not skip it, and whose op it applies to."""
-    rows = [row for row in rows_of(name) if applies(row.definition)]
-    return pytest.mark.parametrize("row", rows, ids=[row.op for row in rows])
+def check(name, applies=lambda op: True, *, rules=False):
+    """Parametrises a check over the rows that do not skip it, and whose op it applies to.
+
+    With `rules` it is one of the op's rules only, which on an emulated device are those of the CPU unless the block has
+    code for CUDA.
+    """
+    return over([row for row in rows_of(name) if applies(row.definition)], rules)
+
+
+def over(rows, rules):
+    """Parametrises a test over rows; see `check`."""
+    return pytest.mark.parametrize("row", [pytest.param(row, id=row.op, marks=_marks(row.definition, rules))
+                                           for row in rows])
+
+
+def _marks(op, rules):
+    of_its_own = op.cuda is not None or op.fused_cuda is not op.fused
+    return [pytest.mark.same_on_cpu] if rules and not of_its_own else []
 
 
 def calls(row, device, **options):

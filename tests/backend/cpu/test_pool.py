@@ -53,6 +53,7 @@ def test_what_waits_is_bounded(monkeypatch):
         assert pool.held_bytes() <= pool.MAX_FREE
 
 
+@pytest.mark.more
 def test_varying_batches_stay_bounded():
     w = ag.rand(256, 256, requires_grad=True)
     for n in range(8, 60):

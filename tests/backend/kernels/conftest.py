@@ -1,4 +1,7 @@
-"""What tests of kernels start from, and which of them `make test` runs: float32, one order of blocks and threads."""
+"""What tests of kernels start from, and which of them `make test` runs.
+
+Those are float32 in one order of blocks and threads, and of the checks for races one of each test function.
+"""
 
 from pathlib import Path
 
@@ -13,9 +16,14 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items):
+    raced = set()
     for item in items:
-        if item.path.parent == HERE and hasattr(item, "callspec") and _is_variation(item.callspec.params):
-            item.add_marker(pytest.mark.more)
+        if item.path.parent == HERE and hasattr(item, "callspec"):
+            test = item.path, item.originalname
+            if _is_variation(item.callspec.params) or test in raced:
+                item.add_marker(pytest.mark.more)
+            elif item.originalname.startswith("test_no_race"):
+                raced.add(test)
 
 
 def _is_variation(params):

@@ -128,6 +128,7 @@ def test_large_mean_costs_no_digits(dtype, cols, shared):
     np.testing.assert_allclose(out, ((exact - middle) * scale).astype(dtype), rtol=1e-5, atol=4 * digits)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("shared", [1, None])
 def test_ten_million_numbers_cost_no_digits(shared):
     """Against double: a few times the 6e-8 to which float32 rounds, of the gradient also what the statistics lost."""

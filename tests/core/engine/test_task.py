@@ -270,6 +270,7 @@ class CountingMulPerThread(Function):
         return (g * b if first[0] else None), (g * a if first[1] else None)
 
 
+@pytest.mark.more
 @pytest.mark.cpu
 def test_chain_of_a_million_nodes():
     x = ag.ones(1, requires_grad=True)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from random_graphs import RandomGraph
+from selection import first
 
 import autograd_gpu as ag
 from autograd_gpu import func
@@ -28,7 +29,7 @@ def gradient(h, w):
     return ag.autograd.grad((h**2).sum(), w, allow_unused=True, materialize_grads=True)[0]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", first(range(300), 60))
 def test_methods_agree(seed):
     graph = RandomGraph(seed)
     x, w = ag.tensor(graph.x), ag.tensor(graph.w, requires_grad=True)
@@ -46,7 +47,7 @@ def test_methods_agree(seed):
         close(gradient(second, w), back, f"{method}, backward")
 
 
-@pytest.mark.parametrize("seed", range(0, 300, 5))
+@pytest.mark.parametrize("seed", first(range(0, 300, 5), 20))
 def test_batches_agree(seed):
     graph = RandomGraph(seed)
     f = graph.function(ag, ag.tensor(graph.w))
