@@ -104,6 +104,16 @@ class TestOrder:
         assert y.grad.tolist() == [6.0] * 3
         assert x.grad.tolist() == [6.0] * 3
 
+    def test_backward_inputs_calls_no_hooks_of_the_node_of_an_inner_tensor(self):
+        order = []
+        y = leaf() * 2
+        y.grad_fn.register_prehook(lambda gs: order.append("node"))
+        y.grad_fn.register_hook(lambda grads, gs: order.append("node"))
+        y.register_hook(lambda g: order.append("tensor"))
+        (y * 3).sum().backward(inputs=[y])
+        (y * 3).sum().backward(inputs=[ag.autograd.graph.get_gradient_edge(y)])
+        assert order == ["tensor", "tensor"]
+
 
 class TestWhileRunning:
     """Who takes part is decided when a kind's turn comes, as in PyTorch."""
