@@ -18,6 +18,10 @@ class MissingRuleError(NotImplementedError):
     """Raised when a derivative is needed that an op does not declare."""
 
 
+class UnknownDerivativeError(NotImplementedError):
+    """Raised by the rule for a derivative that is not implemented."""
+
+
 class ArgumentError(ValueError):
     """An invalid argument of an op for which PyTorch raises ValueError."""
 

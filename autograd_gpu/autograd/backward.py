@@ -99,8 +99,8 @@ def backward(
     """Adds the gradients of `tensors` to `.grad` of the leaves, or of `inputs` only.
 
     Arguments as in `grad`. A leaf's `.grad` is complete, and its hooks run, after its last contribution. A non-leaf
-    tensor among `inputs` gets `retain_grad()`; a GradientEdge among them must be that of a leaf. RuntimeError inside of
-    a function transform: `ag.func.grad` and `ag.func.vjp` compute gradients there.
+    tensor among `inputs` gets `retain_grad()`; for the GradientEdge of one backward only runs down to it. RuntimeError
+    inside of a function transform: `ag.func.grad` and `ag.func.vjp` compute gradients there.
 
     >>> x = ag.tensor(3.0, requires_grad=True)
     >>> ag.autograd.backward(x * x)
@@ -121,12 +121,10 @@ def backward(
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     captures = _captures(inputs)
     leaves: set[Node] = {node for node, _, _ in captures if isinstance(node, AccumulateGrad)}
-    inner = [(item, capture) for item, capture in zip(inputs, captures, strict=True) if capture[0] not in leaves]
-    if any(isinstance(item, GradientEdge) for item, _ in inner):
-        raise RuntimeError("backward(inputs=...) takes a GradientEdge only of a leaf; use grad() for the others")
-    for item, _ in inner:
-        item.retain_grad()  # type: ignore[union-attr]
-    execute(roots, [capture for _, capture in inner], True, keep, create_graph, leaves)
+    for item, capture in zip(inputs, captures, strict=True):
+        if isinstance(item, Tensor) and capture[0] not in leaves:
+            item.retain_grad()
+    execute(roots, [capture for capture in captures if capture[0] not in leaves], True, keep, create_graph, leaves)
 
 
 def tensor_backward(

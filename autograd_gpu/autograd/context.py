@@ -66,7 +66,7 @@ class FunctionCtx:
 
     def __init__(self, node: FunctionNode) -> None:
         self.__node = node
-        self._for_forward: tuple[Tensor | None, ...] | None = None
+        self._for_forward: tuple[Tensor | None, ...] = ()
         self._in_jvp = False
         self.__dict__ = node.attributes
         node.facade = weakref.ref(self)
@@ -87,9 +87,7 @@ class FunctionCtx:
 
         RuntimeError after the buffers were freed, or if a tensor was modified in place.
         """
-        if self._in_jvp and self._for_forward is not None:
-            return self._for_forward
-        return self.__node.saved_tensors
+        return self._for_forward if self._in_jvp else self.__node.saved_tensors
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:

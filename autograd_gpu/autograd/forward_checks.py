@@ -65,7 +65,7 @@ def check_batched_forward(func: Callable[..., Any], args: tuple[Any, ...], check
         rows = [like(x, np.random.default_rng(seed).standard_normal(x.shape)) for seed in range(2)]
         single = [push(row) for row in rows]
         try:
-            with entered(Batching(len(rows))) as level:
+            with entered(Batching(len(rows), is_transform=False)) as level:  # so that a Function's forward may take ctx
                 together = push(batched(level, RECORD.stack(rows)))
                 with below(level):
                     tangents = [level.whole(t) for t in together]

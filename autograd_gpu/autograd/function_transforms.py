@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..core.declare.batch_rules import moved
 from ..core.declare.op import RECORD
+from ..core.graph.storage import version_of
 from ..core.interpret.batched import Batching, batched
 from ..core.interpret.duals import Forward, attach, share_with_saved_outputs
 from ..core.interpret.interpreters import below, entered, in_transform
@@ -66,11 +67,12 @@ class TransformedFunction(FunctionMethods):
         node, full = ctx._node(), tangents
         if node.materialize_grads:
             full = [zeros_like(x) if t is None and _is_floating(x) else t for x, t in zip(args, tangents, strict=True)]
+        versions = [_version(t) for t in tangents]
         ctx._in_jvp = True
         try:
             ts = cls.jvp(ctx, *full)
         finally:
-            ctx._in_jvp, ctx._for_forward = False, None
+            ctx._in_jvp, ctx._for_forward = False, ()
         outputs = output if isinstance(output, tuple) else (output,)
         ts = tuple(map(as_result, ts if isinstance(ts, tuple) else (ts,)))
         if len(ts) != len(outputs):
@@ -81,7 +83,7 @@ class TransformedFunction(FunctionMethods):
             if t is not None:
                 _check_tangent(cls, i, t, None if i in node.constants or not _is_floating(out) else out)
                 if not level.is_transform:
-                    _check_shared(out, t, args, tangents)
+                    _check_shared(out, t, args, tangents, versions)
                 attach(out, level, t)
         share_with_saved_outputs(outputs)
         return output, ctx
@@ -187,22 +189,43 @@ def _check_tangent(cls: type[FunctionMethods], i: int, t: Any, out: Tensor | Non
                            f"forward gradient is of size {list(t.shape)}: {cls.__name__}.jvp returned it at index {i}.")
 
 
-def _check_shared(out: Tensor, t: Tensor, args: Sequence[Any], tangents: Sequence[Any]) -> None:
+def _check_shared(
+    out: Tensor, t: Tensor, args: Sequence[Any], tangents: Sequence[Any], versions: Sequence[int | None]
+) -> None:
     """RuntimeError if `out` shares memory with an argument, and its tangent not with that of the argument.
 
-    Otherwise a write to one of them would reach the memory of the other, and not its tangent.
+    Otherwise a write to one of them would reach the memory of the other, and not its tangent. versions: those of the
+    tangents before jvp, which has to write to the tangent of an argument that forward wrote to.
     """
-    for x, tangent in zip(args, tangents, strict=True):
+    for x, tangent, version in zip(args, tangents, versions, strict=True):
         if tangent is None:
             continue
-        if out is x and t is not tangent:
+        if out is x and version is not None and _version(t) == version:
             raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace. If the "
                                "forward is modifying an input inplace, then the jvp function must modify the "
-                               "corresponding gradient inplace.")
-        shown = out._base is not None and (out._base is x or out._base is x._base)
-        if shown and t is not tangent and t._base is not (tangent if tangent._base is None else tangent._base):
-            raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
-                               "returning a view.")
+                               "corresponding gradient inplace; after a write to its array it calls "
+                               "graph.increment_version.")
+        if out is x and t is not tangent:
+            raise RuntimeError("An inplace custom Function is not returning the forward mode gradients as-is. If the "
+                               "forward is modifying an input inplace, then the jvp function must modify the gradient "
+                               "inplace and return it as-is.")
+        if out is not x and out._base is not None and (out._base is x or out._base is x._base):
+            _check_shown(t, tangent)
+
+
+def _version(t: Tensor | None) -> int | None:
+    """The version of a tangent; None without one, and for inference tensors, which have none."""
+    return None if t is None or t.is_inference() else version_of(t)
+
+
+def _check_shown(t: Tensor, tangent: Tensor) -> None:
+    """RuntimeError unless t, the tangent of a view of an argument, is a view of the argument's tangent."""
+    if t._base is None:
+        raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
+                           "returning a view.")
+    if t._base is not (tangent if tangent._base is None else tangent._base):
+        what = "given grad input" if tangent._base is None else "same base as the given grad input"
+        raise RuntimeError(f"A custom Function is returning a view but the jvp is not returning a view of the {what}.")
 
 
 def _in_leaves(function: Any, x: Any) -> Any:
@@ -284,9 +307,9 @@ def _make_on_batches(cls: Any) -> Any:
                 lifted_output = _each(lambda out: batched(level, out) if isinstance(out, Tensor) else out, output)
                 node, own = cls._set_up(tuple(_lifted(level, values, batch.flags)), lifted_output)
                 for save, tensors in ((ctx.save_for_backward, node.to_save), (ctx.save_for_forward, own._for_forward)):
-                    save(*[level.value(t) for t in tensors or ()])
+                    save(*[level.value(t) for t in tensors])
                 ctx.batch, ctx.shapes = batch, [getattr(x, "shape", None) for x in _lifted(level, values, batch.flags)]
-                ctx.has_batch = [tuple([level.holds(t) for t in group or ()])
+                ctx.has_batch = [tuple([level.holds(t) for t in group])
                                  for group in (node.to_save, own._for_forward)]
                 ctx.own = dict(node.attributes)
                 ctx.set_materialize_grads(node.materialize_grads)

@@ -185,8 +185,8 @@ class MutationContext:
 
     def _unpack(self, handle: _Handle) -> Tensor:
         if handle.tensor is None:
-            raise RuntimeError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
-                               "the graph was originally recorded, or after its clear().")
+            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
+                                 "the graph was originally recorded, or after its clear().")
         check_unmodified(handle.tensor, handle.version)
         return handle.tensor
 
@@ -201,8 +201,8 @@ class MutationContext:
 def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
     """Context in which saved tensors may be modified in place: each is copied before the write, once.
 
-    Backward must run inside, too, else RuntimeError. Contexts do not nest. `clear()` of the context object releases the
-    copies early. Does not detect writes to `tensor.array`. Also a decorator.
+    Backward must run inside, too, else AssertionError. Contexts do not nest. `clear()` of the context object releases
+    the copies early. Does not detect writes to `tensor.array`. Also a decorator.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.allow_mutation_on_saved_tensors():

@@ -75,7 +75,6 @@ class _Shared(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
@@ -84,9 +83,8 @@ class _Shared(Function):
 
     @staticmethod
     def jvp(ctx: Any, t: Tensor, _: None) -> Tensor:
-        """The tangent that fits to this gradient."""
-        (share,) = ctx.saved_tensors
-        return t * share
+        """The tangent of the identity, which has no share, as PyTorch's."""
+        return t.view(t.shape)
 
 
 def check_dense(sparse: bool) -> None:

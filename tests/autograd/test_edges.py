@@ -147,12 +147,26 @@ class TestOfBackwardInputs:
         assert x.grad.tolist() == [2.0] * 3
 
     def test_inner(self):
-        """PyTorch takes it and does nothing."""
         x, w = leaf(), leaf()
-        y = x * w
-        with pytest.raises(RuntimeError, match="takes a GradientEdge only of a leaf"):
-            backward(y.sum(), inputs=[y, get_gradient_edge(y)])
+        y, other = x * w, w.sin()
+        hooked = []
+        y.register_hook(lambda g: hooked.append(g.tolist()))
+        with ag.profiler.count() as counts:
+            backward((y * 3).sum(), inputs=(get_gradient_edge(y), get_gradient_edge(other)))
+        assert hooked == [[3.0] * 3]
         assert not y.retains_grad
+        assert x.grad is None
+        assert w.grad is None
+        assert not {"mul.grad_b", "sin.grad_x"} & set(counts.rules)
+
+    def test_inner_that_retains_its_grad(self):
+        x = leaf()
+        y, z = x * 2, x * 5
+        y.retain_grad()
+        backward((y * z).sum(), inputs=[get_gradient_edge(y), z])
+        assert y.grad.tolist() == z.tolist()
+        assert z.grad.tolist() == y.tolist()
+        assert x.grad is None
 
     def test_leaf_that_is_gone(self):
         x = leaf()

@@ -301,6 +301,17 @@ def test_views_carry_their_part():
         assert tangent(x[1]) is None
 
 
+def test_out_gets_the_tangent_of_what_is_written():
+    """PyTorch rejects out= here."""
+    x, t = vector(), vector(B)
+    with fw.dual_level():
+        dual, out = fw.make_dual(x, t), vector()
+        assert ag.mul(dual, 3, out=out) is out
+        equal(tangent(out), 3 * t)
+        ag.add(x, x, out=out)
+        equal(tangent(out), 0 * t)
+
+
 def test_detach_and_data_have_no_tangent():
     x, t = vector(), vector(B)
     with fw.dual_level():

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.autograd import Function, forward_ad, once_differentiable
+from autograd_gpu.autograd import Function, forward_ad, graph, once_differentiable
 from autograd_gpu.func import grad, jvp, vmap
 
 
@@ -217,6 +217,45 @@ def test_a_tangent_of_what_is_not_differentiable():
         jvp(f, (x(),), (x(),))
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match="returned a gradient at position 1"):
         f(forward_ad.make_dual(x(), x()))
+
+
+def test_a_jvp_that_writes_to_the_array_increments_the_version():
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        x.array[...] *= 2
+        return x
+
+    def jvp(ctx, t):
+        t.array[...] *= 2
+        if counted:
+            graph.increment_version(t)
+        return t
+
+    class Double(Function):
+        pass
+
+    Double.forward, Double.jvp = staticmethod(forward), staticmethod(jvp)
+    with forward_ad.dual_level():
+        counted = False
+        with pytest.raises(RuntimeError, match=r"must modify .* after a write to its array it calls graph.increment_"):
+            Double.apply(forward_ad.make_dual(x(), x()))
+        counted = True
+        assert forward_ad.unpack_dual(Double.apply(forward_ad.make_dual(x(), x()))).tangent.tolist() == [2, 4]
+
+
+def test_a_jvp_in_place_in_inference_mode():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t.mul_(2)
+
+    with ag.inference_mode(), forward_ad.dual_level():
+        assert forward_ad.unpack_dual(Double.apply(forward_ad.make_dual(x(), x()))).tangent.tolist() == [2, 4]
 
 
 @pytest.mark.parametrize("batched", [False, True])

@@ -371,8 +371,16 @@ def test_tangents_that_jvp_gets():
     both(program)
 
 
-@pytest.mark.parametrize("name", ["view", "no view", "in place", "not in place"])
-def test_dual_level_and_shared_memory(name):
+SHARED = {  # what jvp makes of the tangent
+    "view": lambda t: t.view_as(t), "no view": lambda t: t * 2, "view as it is": lambda t: t,
+    "view of another": lambda t: t.clone().view_as(t), "in place": lambda t: t.mul_(2), "not in place": lambda t: t * 2,
+    "in place, unchanged": lambda t: t, "in place, another": lambda t: t.mul_(2).clone(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [False, True])
+@pytest.mark.parametrize("name", SHARED)
+def test_dual_level_and_shared_memory(name, part):
     def program(m):
         def forward(ctx, x):
             if "view" in name:
@@ -384,12 +392,28 @@ def test_dual_level_and_shared_memory(name):
         class F(m.autograd.Function):
             @staticmethod
             def jvp(ctx, t):
-                return {"view": lambda: t.view_as(t), "in place": lambda: t.mul_(2)}.get(name, lambda: t * 2)()
+                return SHARED[name](t)
 
         F.forward = staticmethod(forward)
         with m.autograd.forward_ad.dual_level():
             dual = packed(m, 1, 2)
+            dual = dual[:] if part else dual  # its tangent is a view, too
             out = F.apply(dual)
             return (out is dual, *m.autograd.forward_ad.unpack_dual(out))
+
+    both(program)
+
+
+def test_jvp_does_not_read_what_is_saved_for_backward():
+    def program(m):
+        read = []
+        f = one(m, forward=lambda x: x * 2, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+                jvp=lambda ctx, t: read.append(ctx.saved_tensors) or t * 2,
+                backward=lambda ctx, g: read.append(ctx.saved_tensors) or g * 2).apply
+        x = vector(m, 1, 2, requires_grad=True)
+        with m.autograd.forward_ad.dual_level():
+            f(m.autograd.forward_ad.make_dual(x, vector(m, 3, 4))).sum().backward()
+        m.func.jvp(f, (x,), (x,))
+        return read
 
     both(program)

@@ -146,6 +146,32 @@ class TestGradcheck:
         with pytest.raises(ag.autograd.GradcheckError, match="Mismatch in tangent values for output with index: 0"):
             gradcheck(Wrong.apply, (leaf(2.0), leaf(1.0)), check_forward_ad=True, check_backward_ad=False, atol=100)
 
+    def test_a_batch_of_tangents_that_jvp_writes_to(self):
+        class Double(Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x.mul_(2)
+
+            @staticmethod
+            def jvp(ctx, t):
+                return t.mul_(2)
+
+        options = {"check_forward_ad": True, "check_backward_ad": False, "check_batched_forward_grad": True}
+        assert gradcheck(lambda x: Double.apply(x.clone()), leaf(1.0, 2.0), **options)
+
+    def test_hooks_are_not_called_with_none(self):
+        """PyTorch's gradcheck calls them; our backward calls hooks only where a gradient arrives."""
+        seen = []
+
+        def hooked(x):
+            y = x * 2
+            y.register_hook(seen.append)
+            return y
+
+        assert gradcheck(hooked, leaf(1.0, 2.0))
+        assert None not in seen
+
     def test_forward_over_reverse_runs_the_jvp_of_what_backward_does(self):
         options = {"check_fwd_over_rev": True, "check_rev_over_rev": False, "check_undefined_grad": False}
         assert gradgradcheck(lambda x, y: (x * y).exp(), (leaf(1.0, 2.0), leaf(0.5)), **options)

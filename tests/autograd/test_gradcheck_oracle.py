@@ -105,6 +105,33 @@ def pushes(jvp, **options):
     return check(lambda m: forward(m, jvp), check_forward_ad=True, **options)
 
 
+def takes_ctx(m, seen=None):
+    """A Function of two tensors whose forward takes ctx."""
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_forward(x, y)
+            return x * y, y.clone()
+
+        @staticmethod
+        def jvp(ctx, s, t):
+            if seen is not None:
+                seen.append(s.shape)
+            x, y = ctx.saved_tensors
+            return s * y + x * t, t.clone()
+
+    return F.apply
+
+
+def counted(m, requires_grad, **options):
+    seen = []
+    y = m.tensor([2.0], dtype=m.float64, requires_grad=requires_grad)
+    verdict = m.autograd.gradcheck(takes_ctx(m, seen), (leaf(m, 1), y), check_forward_ad=True, check_backward_ad=False,
+                                   **options)
+    return verdict, [tuple(shape) for shape in seen]
+
+
 def two(m):
     return lambda x, y: (x * y, (x * x).sum(), y.exp().detach())
 
@@ -175,6 +202,12 @@ PROGRAMS = {
     "forward, batched without a rule": pushes(lambda ctx, t: t * 2, check_batched_forward_grad=True),
     "forward, batched without a rule, as False": pushes(lambda ctx, t: t * 2, check_batched_forward_grad=True,
                                                         raise_exception=False),
+    "forward, batched, forward takes ctx": check(takes_ctx, (1, 2), (3, 4), check_forward_ad=True,
+                                                 check_backward_ad=False, check_batched_forward_grad=True),
+    "forward, runs of jvp": lambda m: counted(m, True, check_undefined_grad=False),
+    "forward, runs of jvp, undefined": lambda m: counted(m, True),
+    "forward, runs of jvp, batched": lambda m: counted(m, True, check_batched_forward_grad=True),
+    "forward, runs of jvp, one input": lambda m: counted(m, False, check_batched_forward_grad=True),
     "forward, nothing differentiable": check(lambda m: lambda x: x.detach() * 2, check_forward_ad=True),
     "forward, constant": check(lambda m: lambda x: m.ones(2, dtype=m.float64), check_forward_ad=True),
     "batched forward without forward": check(sine, check_batched_forward_grad=True),

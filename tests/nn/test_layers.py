@@ -180,6 +180,15 @@ def test_gradients_of_an_embedding_by_frequency_equal_pytorch(torch, padding_idx
     np.testing.assert_allclose(bags.weight.grad.numpy(force=True), expected.numpy(force=True), rtol=1e-12)
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_the_tangent_of_an_embedding_by_frequency_is_not_divided(requires_grad):
+    forward_ad, weight = ag.autograd.forward_ad, ag.zeros(3, 2, requires_grad=requires_grad)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(weight, ag.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        out = nn.functional.embedding(ag.tensor([1, 1]), dual, scale_grad_by_freq=True)
+        assert forward_ad.unpack_dual(out).tangent.tolist() == [[3, 4], [3, 4]]
+
+
 @pytest.mark.cpu
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_one_long_bag_does_not_make_the_others_long(mode):

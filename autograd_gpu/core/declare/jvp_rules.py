@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import MissingRuleError, no_derivative
+from ...errors import MissingRuleError, UnknownDerivativeError, no_derivative
 from .jvp_word import JvpWord, Tangents
 from .op import OpDef
 from .op_call import Call, differentiable_outputs, is_differentiable
@@ -26,7 +26,8 @@ from .vjp_rules import apply_rules
 def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
     """Computes the tangents of a call's outputs from those of its inputs; None means zero for both.
 
-    MissingRuleError if the op has derivatives but its block has no `jvp`, or none for an input that has a tangent.
+    MissingRuleError if the op has derivatives but its block has no `jvp`, or none for an input that has a tangent;
+    NotImplementedError if the derivative is not implemented.
     """
     op = call.op
     if op.without_rule and op.has_rules:
@@ -36,16 +37,26 @@ def push_forward(F: Any, call: Call, tangents: Sequence[Any]) -> Tangents:
     if op.jvp is None:
         raise MissingRuleError(f"Trying to use forward AD with {op.name} that does not support it because its block "
                                "has no jvp; give it one, or use reverse mode (ag.func.vjp, grad, jacrev)")
-    if isinstance(op.jvp, JvpWord):
-        pushed = op.jvp.push(F, call, tuple(tangents))
-    else:
-        several = op.variadic or len(op.inputs) > 1
-        pushed = op.jvp(F, tuple(tangents) if several else tangents[0], *call.answers(op.jvp))
-        pushed = (pushed,) if op.single else pushed if pushed is not None else (None,) * len(call.outs)
+    try:
+        pushed = _by_declared(F, op.jvp, call, tuple(tangents))
+    except UnknownDerivativeError as unknown:
+        reason = f"Trying to use forward AD with {op.name} that does not support it because {unknown}"
+        raise NotImplementedError(reason) from None
     return tuple(
         None if t is None or not moves else t if tuple(t.shape) == tuple(out.shape) else F.expand(t, out.shape)
         for t, out, moves in zip(pushed, call.outs, differentiable_outputs(call), strict=True)
     )
+
+
+def _by_declared(F: Any, jvp: Any, call: Call, tangents: Tangents) -> Tangents:
+    """The tangents of the outputs by what the block declares: a word, or a function of its own."""
+    if isinstance(jvp, JvpWord):
+        return jvp.push(F, call, tangents)
+    several = call.op.variadic or len(call.op.inputs) > 1
+    pushed = jvp(F, tangents if several else tangents[0], *call.answers(jvp))
+    if call.op.single:
+        return (pushed,)
+    return (None,) * len(call.outs) if pushed is None else pushed
 
 
 def _checked(op: OpDef, name: str, t: Any) -> Any:

@@ -83,8 +83,8 @@ _NO_EXTRAS: dict[str, Any] = {}
 class Batching(Interpreter):
     """A level of vmap over `n` examples; `randomness` is one of RANDOMNESS."""
 
-    def __init__(self, n: int, randomness: str = "error") -> None:
-        self.n, self.randomness = n, randomness
+    def __init__(self, n: int, randomness: str = "error", is_transform: bool = True) -> None:
+        self.n, self.randomness, self.is_transform = n, randomness, is_transform
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
         flags = [type(x) is Batched and x._level is self for x in args]

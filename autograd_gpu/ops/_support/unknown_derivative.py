@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ...errors import UnknownDerivativeError
+
 
 def unknown_derivative(op: str, name: str) -> NoReturn:
-    """Raises NotImplementedError for the derivative of `op` by its argument `name`."""
-    raise NotImplementedError(f"the derivative of {op} by {name} is not implemented; detach {name}, if it is meant to "
-                              "be a constant")
+    """Raises for the derivative of `op` by its argument `name`."""
+    raise UnknownDerivativeError(f"the derivative of {op} by {name} is not implemented; detach {name}, if it is meant "
+                                 "to be a constant")
 
 
 def unknown_rules(op: str, name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -34,6 +34,12 @@ class TestRefusals:
         with pytest.raises(MissingRuleError, match=r"^Trying to use forward AD with without_words that does not"):
             push_forward(RAW, call_of(block(), ones, ones), (ones, None))
 
+    @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "zeta"])
+    def test_an_op_whose_derivative_is_not_implemented_is_named(self, name):
+        with pytest.raises(NotImplementedError, match=f"^Trying to use forward AD with {name} that does not support it "
+                                                      f"because the derivative of {name} by . is not implemented"):
+            push_forward(RAW, call_of(REGISTRY[name], 2 * ones, ones), (ones, ones))
+
     def test_but_not_where_no_tangent_arrives(self):
         assert push_forward(RAW, call_of(block(), ones, ones), (None, None)) == (None,)
 

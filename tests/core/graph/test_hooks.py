@@ -104,6 +104,16 @@ class TestOrder:
         assert y.grad.tolist() == [6.0] * 3
         assert x.grad.tolist() == [6.0] * 3
 
+    def test_backward_inputs_calls_no_hooks_of_the_node_of_an_inner_tensor(self):
+        order = []
+        y = leaf() * 2
+        y.grad_fn.register_prehook(lambda gs: order.append("node"))
+        y.grad_fn.register_hook(lambda grads, gs: order.append("node"))
+        y.register_hook(lambda g: order.append("tensor"))
+        (y * 3).sum().backward(inputs=[y])
+        (y * 3).sum().backward(inputs=[ag.autograd.graph.get_gradient_edge(y)])
+        assert order == ["tensor", "tensor"]
+
 
 class TestWhileRunning:
     """Who takes part is decided when a kind's turn comes, as in PyTorch."""
@@ -259,6 +269,27 @@ class TestAnswers:
                 call(print)
         with pytest.raises(RuntimeError, match="post accumulate grad hooks cannot be registered on non-leaf tensors"):
             (leaf() * 2).register_post_accumulate_grad_hook(print)
+
+    def test_of_one_view_of_several_when_another_gets_the_gradient(self):
+        """PyTorch calls it with None in the second backward."""
+        seen = []
+        a, b = leaf(1.0, 2.0).unbind()
+        a.register_hook(lambda g: seen.append(g.item()))
+        a.backward(retain_graph=True)
+        b.backward()
+        assert seen == [1.0]
+
+    def test_of_views_before_a_write(self):
+        """PyTorch calls only the hook of the later value."""
+        seen = []
+        base = leaf(1.0) * 1
+        view, other = base[:], base[:]
+        view.register_hook(lambda g: seen.append(("view before", g.tolist())))
+        other.register_hook(lambda g: seen.append(("other before", g.tolist())))
+        view.mul_(2)
+        other.register_hook(lambda g: seen.append(("other after", g.tolist())))
+        (view + other).sum().backward()
+        assert seen == [("other after", [1.0]), ("view before", [4.0])]
 
     def test_several_outputs(self):
         log = []
