@@ -42,7 +42,7 @@ def cross_entropy(lab: Lab, x: np.ndarray) -> Pairs:
     target = np.arange(ROWS) * 7 % COLS
     there = kernels.Classes(lab.cp.asarray(target))
     loss, _ = kernels.cross_entropy(lab.cp.asarray(x), there, "mean")
-    return [(loss, kernels.cross_entropy_reference(x, kernels.Classes(target), "mean")[0])]
+    return [(loss, kernel_references.cross_entropy(x, kernels.Classes(target), "mean")[0])]
 
 
 def layer_norm(lab: Lab, x: np.ndarray) -> Pairs:
@@ -53,7 +53,7 @@ def layer_norm(lab: Lab, x: np.ndarray) -> Pairs:
 
 def dropout(lab: Lab, x: np.ndarray) -> Pairs:
     mask = kernels.Mask(9, 2**40, 0.4, x.size, 1)
-    return [(kernels.dropout(lab.cp.asarray(x), mask, 1.25), kernels.dropout_reference(x, mask, 1.25))]
+    return [(kernels.dropout(lab.cp.asarray(x), mask, 1.25), kernel_references.dropout(x, mask, 1.25))]
 
 
 def random(lab: Lab, x: np.ndarray) -> Pairs:
@@ -71,7 +71,7 @@ def foreach(lab: Lab, x: np.ndarray) -> Pairs:
 def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
     alpha, z = np.abs(x) * 9 + 0.1, np.abs(x[::-1]) * 9 + 0.1
     out = kernels.gamma_slope(*[lab.cp.asarray(np.ascontiguousarray(array)) for array in (alpha, z)])
-    return [(out, kernels.gamma_slope_reference(alpha, z))]
+    return [(out, kernel_references.gamma_slope(alpha, z))]
 
 
 def list_norm(lab: Lab, x: np.ndarray) -> Pairs:

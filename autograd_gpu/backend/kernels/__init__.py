@@ -10,21 +10,16 @@ Arrays are CuPy arrays, contiguous and on the current device. All dimensions of 
 matrix.
 """
 
+from ..arrays.dropout_mask import Mask
 from ..arrays.dtypes import wide
+from ..arrays.loss_classes import Classes, CrossEntropySaved
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
 from .column_sum import column_sum
 from .constants import HELD_TANGENTS, THREADS
-from .cross_entropy import (
-    Classes,
-    CrossEntropySaved,
-    cross_entropy,
-    cross_entropy_backward,
-    cross_entropy_backward_reference,
-    cross_entropy_reference,
-)
-from .dropout import Mask, dropout, dropout_reference, mask_reference
+from .cross_entropy import cross_entropy, cross_entropy_backward
+from .dropout import dropout
 from .foreach import foreach, prepared_foreach
-from .gamma_slope import gamma_slope, gamma_slope_reference
+from .gamma_slope import gamma_slope
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -32,7 +27,6 @@ from .list_norm import limit_norm, list_norm
 from .loader import OPTIONS, folder, source
 from .nll import nll, nll_backward, nll_tiles
 from .optimizer_step import adam_step, sgd_step
-from .philox import words_reference
 from .quantize import dequantize, quantize
 from .random import (
     DISTRIBUTIONS,
@@ -86,16 +80,12 @@ __all__ = [
     "counters_for",
     "cross_entropy",
     "cross_entropy_backward",
-    "cross_entropy_backward_reference",
-    "cross_entropy_reference",
     "dequantize",
     "dropout",
-    "dropout_reference",
     "fits",
     "folder",
     "foreach",
     "gamma_slope",
-    "gamma_slope_reference",
     "gru_step",
     "gru_step_backward",
     "held",
@@ -108,7 +98,6 @@ __all__ = [
     "local_terms",
     "lstm_step",
     "lstm_step_backward",
-    "mask_reference",
     "nll",
     "nll_backward",
     "nll_tiles",
@@ -137,5 +126,4 @@ __all__ = [
     "tensor_lists",
     "tiles",
     "wide",
-    "words_reference",
 ]  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..arrays.dtypes import int32, int64, wide
+from ..arrays.loss_classes import Classes
 from ..cuda import runtime
 from .constants import THREADS
-from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, Classes, add_up
+from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, add_up
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import Launch, row_tiles, widest

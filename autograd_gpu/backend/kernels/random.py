@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from ..arrays.dropout_mask import threshold
 from ..arrays.dtypes import bool_, float64, int64, uint64, wide
 from ..cuda import runtime
 from .constants import THREADS
-from .instances import C_NAMES, Parameter, declare
+from .instances import C_NAMES, COUNTERS, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
-from .philox import COUNTERS, threshold
 from .tiles import VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")

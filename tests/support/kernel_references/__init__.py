@@ -1,8 +1,13 @@
 """NumPy references of the CUDA kernels: functions by the names of those in autograd_gpu/backend/kernels/.
 
 They take the arrays that a kernel reads, and return those that it writes. Half types are computed in float32 and
-rounded once.
+rounded once. Cross entropy, dropout and the slope of gamma-distributed numbers are those that the package computes on
+the CPU.
 """
+
+from autograd_gpu.backend.cpu.cross_entropy import cross_entropy, cross_entropy_backward
+from autograd_gpu.backend.cpu.dropout import dropout, mask_bits
+from autograd_gpu.backend.cpu.gamma_slope import gamma_slope
 
 from .activations import ACTIVATIONS
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
@@ -36,8 +41,12 @@ __all__ = [
     "chain_stream",
     "chain_stream_backward",
     "column_sum",
+    "cross_entropy",
+    "cross_entropy_backward",
     "dequantize",
+    "dropout",
     "foreach",
+    "gamma_slope",
     "gru_step",
     "gru_step_backward",
     "layer_norm",
@@ -47,6 +56,7 @@ __all__ = [
     "local_terms",
     "lstm_step",
     "lstm_step_backward",
+    "mask_bits",
     "nll",
     "nll_backward",
     "quantize",

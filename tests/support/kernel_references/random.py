@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from autograd_gpu.backend.arrays.dtypes import DIGITS, HALF, float32, float64, int64, wide
-from autograd_gpu.backend.kernels import counters_for, words_reference
+from autograd_gpu.backend.cpu import philox
+from autograd_gpu.backend.kernels import counters_for
 
 
 def random_numbers(
@@ -16,7 +17,7 @@ def random_numbers(
 ) -> np.ndarray:  # fmt: skip
     """Standard "Uniform" (on [0, 1)), "Normal" or "Exponential" random numbers, times scale plus shift."""
     size = math.prod(shape)
-    below_one, above_zero = _units(words_reference(seed, start, counters_for(size, dtype)).ravel(), wide(dtype))
+    below_one, above_zero = _units(philox.words(seed, start, counters_for(size, dtype)).ravel(), wide(dtype))
     if dtype in HALF and distribution == "Uniform":
         below_one = np.floor(below_one * 2 ** DIGITS[dtype]) / 2 ** DIGITS[dtype]
     values = below_one if distribution == "Uniform" else -np.log(above_zero)
@@ -30,12 +31,12 @@ def random_numbers(
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> np.ndarray:
     """Uniformly distributed integers in [low, high), int64."""
     span, size, numbers = high - low, math.prod(shape), []
-    drawn = [_pairs(words_reference(seed, start, counters_for(size, int64)).ravel())]
+    drawn = [_pairs(philox.words(seed, start, counters_for(size, int64)).ravel())]
     for i in range(size):
         turn = 0
         while True:
             if turn == len(drawn):
-                drawn.append(_pairs(words_reference(seed, start, counters_for(size, int64), turn).ravel()))
+                drawn.append(_pairs(philox.words(seed, start, counters_for(size, int64), turn).ravel()))
             upper, lower = divmod(int(drawn[turn][i]) * span, 2**64)
             if lower >= 2**64 % span:
                 break
