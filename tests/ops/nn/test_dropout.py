@@ -144,7 +144,7 @@ def test_attention_saves_no_mask():
 
 
 @pytest.mark.cuda
-def test_masks_are_those_of_the_reference():
+def test_masks_are_those_that_the_cpu_computes():
     ag.manual_seed(11)
     ag.rand(3)  # one counter
     x = ag.ones(9, 7)
