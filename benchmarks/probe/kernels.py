@@ -11,6 +11,7 @@ import numpy as np
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import float8_e4m3fn, float32
 from autograd_gpu.backend.optimizers.formulas import AdamNumbers
+from tests.support import kernel_references
 
 from .table import Found, Lab, check, difference
 
@@ -22,60 +23,60 @@ Pairs = list[tuple[Any, np.ndarray]]  # found, expected
 def bias_activation(lab: Lab, x: np.ndarray) -> Pairs:
     bias = x[0] / 2
     out = kernels.bias_activation("gelu", lab.cp.asarray(x), lab.cp.asarray(bias))
-    return [(out, kernels.bias_activation_reference("gelu", x, bias))]
+    return [(out, kernel_references.bias_activation("gelu", x, bias))]
 
 
 def column_sum(lab: Lab, x: np.ndarray) -> Pairs:
-    return [(kernels.column_sum(lab.cp.asarray(x)), kernels.column_sum_reference(x))]
+    return [(kernels.column_sum(lab.cp.asarray(x)), kernel_references.column_sum(x))]
 
 
 def row_sum(lab: Lab, x: np.ndarray) -> Pairs:
-    return [(kernels.row_sum(lab.cp.asarray(x)), kernels.row_sum_reference(x))]
+    return [(kernels.row_sum(lab.cp.asarray(x)), kernel_references.row_sum(x))]
 
 
 def softmax(lab: Lab, x: np.ndarray) -> Pairs:
-    return [(kernels.softmax(lab.cp.asarray(x)), kernels.softmax_reference(x, False))]
+    return [(kernels.softmax(lab.cp.asarray(x)), kernel_references.softmax(x, False))]
 
 
 def cross_entropy(lab: Lab, x: np.ndarray) -> Pairs:
     target = np.arange(ROWS) * 7 % COLS
     there = kernels.Classes(lab.cp.asarray(target))
     loss, _ = kernels.cross_entropy(lab.cp.asarray(x), there, "mean")
-    return [(loss, kernels.cross_entropy_reference(x, kernels.Classes(target), "mean")[0])]
+    return [(loss, kernel_references.cross_entropy(x, kernels.Classes(target), "mean")[0])]
 
 
 def layer_norm(lab: Lab, x: np.ndarray) -> Pairs:
     weight, bias = x[1], x[2]
     outs = kernels.layer_norm(*[lab.cp.asarray(array) for array in (x, weight, bias)])
-    return list(zip(outs, kernels.layer_norm_reference(x, weight, bias), strict=True))
+    return list(zip(outs, kernel_references.layer_norm(x, weight, bias), strict=True))
 
 
 def dropout(lab: Lab, x: np.ndarray) -> Pairs:
     mask = kernels.Mask(9, 2**40, 0.4, x.size, 1)
-    return [(kernels.dropout(lab.cp.asarray(x), mask, 1.25), kernels.dropout_reference(x, mask, 1.25))]
+    return [(kernels.dropout(lab.cp.asarray(x), mask, 1.25), kernel_references.dropout(x, mask, 1.25))]
 
 
 def random(lab: Lab, x: np.ndarray) -> Pairs:
     numbers = ("Normal", x.shape, float32, 2**63, 2**33, 2.0, 0.5)
-    return [(kernels.random_numbers(*numbers), kernels.random_numbers_reference(*numbers))]
+    return [(kernels.random_numbers(*numbers), kernel_references.random_numbers(*numbers))]
 
 
 def foreach(lab: Lab, x: np.ndarray) -> Pairs:
     lists = [[lab.cp.asarray(row) for row in x[rows]] for rows in (slice(0, 2), slice(2, 4), slice(4, 6))]
     if not kernels.foreach("add", *lists):
         raise AssertionError("foreach took no list")
-    return [(lists[0][row], kernels.foreach_reference("add", x[2 + row], x[4 + row])) for row in range(2)]
+    return [(lists[0][row], kernel_references.foreach("add", x[2 + row], x[4 + row])) for row in range(2)]
 
 
 def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
     alpha, z = np.abs(x) * 9 + 0.1, np.abs(x[::-1]) * 9 + 0.1
     out = kernels.gamma_slope(*[lab.cp.asarray(np.ascontiguousarray(array)) for array in (alpha, z)])
-    return [(out, kernels.gamma_slope_reference(alpha, z))]
+    return [(out, kernel_references.gamma_slope(alpha, z))]
 
 
 def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
     total = kernels.list_norm(kernels.tensor_lists([], [[lab.cp.asarray(row) for row in x]]), 2)
-    return [(total, kernels.list_norm_reference(list(x), 2))]
+    return [(total, kernel_references.list_norm(list(x), 2))]
 
 
 def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
@@ -84,30 +85,30 @@ def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
     *written, g = [[lab.cp.asarray(array)] for array in arrays]
     kernels.adam_step(kernels.tensor_lists(written, [g]), False, numbers)
     return [(tensors[0], expected) for tensors, expected in zip(
-        written, kernels.adam_step_reference(tuple(arrays), numbers), strict=True)]  # fmt: skip
+        written, kernel_references.adam_step(tuple(arrays), numbers), strict=True)]  # fmt: skip
 
 
 def quantize(lab: Lab, x: np.ndarray) -> Pairs:
     codes, scale = kernels.quantize(lab.cp.asarray(x), float8_e4m3fn)
-    expected, known = kernels.quantize_reference(x, float8_e4m3fn)
+    expected, known = kernel_references.quantize(x, float8_e4m3fn)
     if (codes.get() != expected).any():
         raise AssertionError("the codes are not those of the reference")
     back = kernels.dequantize(codes, scale, float8_e4m3fn, float32)
-    return [(scale, known), (back, kernels.dequantize_reference(expected, known, float8_e4m3fn, float32))]
+    return [(scale, known), (back, kernel_references.dequantize(expected, known, float8_e4m3fn, float32))]
 
 
 def recurrent(lab: Lab, x: np.ndarray) -> Pairs:
     before = np.ascontiguousarray(x[:, : COLS // 4])
     outs = [lab.cp.empty(shape, np.float32) for shape in (x.shape, before.shape, before.shape)]
     kernels.lstm_step(*[lab.cp.asarray(array) for array in (x, 0.5 * x, before)], *outs)
-    return list(zip(outs, kernels.lstm_step_reference(x, 0.5 * x, before), strict=True))
+    return list(zip(outs, kernel_references.lstm_step(x, 0.5 * x, before), strict=True))
 
 
 def second_order(lab: Lab, x: np.ndarray) -> Pairs:
     f1, f2, stream = x[:2], x[2:4], np.stack([x[:5], x[1:6]])  # two tangents, three second tangents
     form = kernels.stream_form(2, (((0, 0),), ((0, 1),), ((1, 1),)))
     out = kernels.chain_stream(*[lab.cp.asarray(array) for array in (f1, f2, stream)], 2, form)
-    return [(out, kernels.chain_stream_reference(f1, f2, stream, 2, form))]
+    return [(out, kernel_references.chain_stream(f1, f2, stream, 2, form))]
 
 
 FILES = {

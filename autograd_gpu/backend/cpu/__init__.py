@@ -1,1 +1,1 @@
-"""NumPy implementations: BLAS, LAPACK, sums, scans and the memory pool for large arrays."""
+"""NumPy implementations: BLAS, LAPACK, sums, scans, functions that have a kernel on CUDA, the pool for large arrays."""

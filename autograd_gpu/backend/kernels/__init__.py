@@ -1,4 +1,4 @@
-"""The package's CUDA kernels: one function per kernel, with a NumPy reference next to it.
+"""The package's CUDA kernels: one function per kernel.
 
 1. A kernel family is one file here and one in kernels/. It declares all instances of its templates, with the types of
    their parameters (instances.py).
@@ -10,44 +10,24 @@ Arrays are CuPy arrays, contiguous and on the current device. All dimensions of 
 matrix.
 """
 
+from ..arrays.dropout_mask import Mask
 from ..arrays.dtypes import wide
-from .bias_activation import (
-    bias_activation,
-    bias_activation_backward,
-    bias_activation_backward_reference,
-    bias_activation_double_backward,
-    bias_activation_double_backward_reference,
-    bias_activation_reference,
-)
-from .column_sum import column_sum, column_sum_reference
+from ..arrays.loss_classes import Classes, CrossEntropySaved
+from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
+from .column_sum import column_sum
 from .constants import HELD_TANGENTS, THREADS
-from .cross_entropy import (
-    Classes,
-    CrossEntropySaved,
-    cross_entropy,
-    cross_entropy_backward,
-    cross_entropy_backward_reference,
-    cross_entropy_reference,
-)
-from .dropout import Mask, dropout, dropout_reference, mask_reference
-from .foreach import foreach, foreach_reference, prepared_foreach
-from .gamma_slope import gamma_slope, gamma_slope_reference
+from .cross_entropy import cross_entropy, cross_entropy_backward
+from .dropout import dropout
+from .foreach import foreach, prepared_foreach
+from .gamma_slope import gamma_slope
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
-from .layer_norm import (
-    layer_norm,
-    layer_norm_backward,
-    layer_norm_backward_reference,
-    layer_norm_reference,
-    rms_norm,
-    rms_norm_backward,
-)
-from .list_norm import limit_norm, limit_norm_reference, list_norm, list_norm_reference
+from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
+from .list_norm import limit_norm, list_norm
 from .loader import OPTIONS, folder, source
-from .nll import nll, nll_backward, nll_backward_reference, nll_reference, nll_tiles
-from .optimizer_step import adam_step, adam_step_reference, sgd_step, sgd_step_reference
-from .philox import words_reference
-from .quantize import dequantize, dequantize_reference, quantize, quantize_reference
+from .nll import nll, nll_backward, nll_tiles
+from .optimizer_step import adam_step, sgd_step
+from .quantize import dequantize, quantize
 from .random import (
     DISTRIBUTIONS,
     counters_for,
@@ -55,41 +35,21 @@ from .random import (
     random_events,
     random_gammas,
     random_integers,
-    random_integers_reference,
     random_numbers,
-    random_numbers_reference,
     random_successes,
 )
-from .recurrent import (
-    gru_step,
-    gru_step_backward,
-    gru_step_backward_reference,
-    gru_step_reference,
-    lstm_step,
-    lstm_step_backward,
-    lstm_step_backward_reference,
-    lstm_step_reference,
-    rnn_step,
-    rnn_step_backward,
-    rnn_step_backward_reference,
-    rnn_step_reference,
-)
-from .row_sum import row_sum, row_sum_reference
+from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
+from .row_sum import row_sum
 from .second_order import (
     activation_jet,
     activation_jet_backward,
-    activation_jet_backward_reference,
-    activation_jet_reference,
     chain_stream,
     chain_stream_backward,
-    chain_stream_backward_reference,
-    chain_stream_reference,
     local_terms,
-    local_terms_reference,
     stream_form,
     stream_groups,
 )
-from .softmax import softmax, softmax_backward, softmax_backward_reference, softmax_reference
+from .softmax import softmax, softmax_backward
 from .tables import TensorLists, fits, tensor_lists
 from .tiles import VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
@@ -109,92 +69,56 @@ __all__ = [
     "TensorLists",
     "activation_jet",
     "activation_jet_backward",
-    "activation_jet_backward_reference",
-    "activation_jet_reference",
     "adam_step",
-    "adam_step_reference",
     "bias_activation",
     "bias_activation_backward",
-    "bias_activation_backward_reference",
     "bias_activation_double_backward",
-    "bias_activation_double_backward_reference",
-    "bias_activation_reference",
     "chain_stream",
     "chain_stream_backward",
-    "chain_stream_backward_reference",
-    "chain_stream_reference",
     "column_sum",
-    "column_sum_reference",
     "contiguous",
     "counters_for",
     "cross_entropy",
     "cross_entropy_backward",
-    "cross_entropy_backward_reference",
-    "cross_entropy_reference",
     "dequantize",
-    "dequantize_reference",
     "dropout",
-    "dropout_reference",
     "fits",
     "folder",
     "foreach",
-    "foreach_reference",
     "gamma_slope",
-    "gamma_slope_reference",
     "gru_step",
     "gru_step_backward",
-    "gru_step_backward_reference",
-    "gru_step_reference",
     "held",
     "held_tiles",
     "instances_of",
     "layer_norm",
     "layer_norm_backward",
-    "layer_norm_backward_reference",
-    "layer_norm_reference",
     "limit_norm",
-    "limit_norm_reference",
     "list_norm",
-    "list_norm_reference",
     "local_terms",
-    "local_terms_reference",
     "lstm_step",
     "lstm_step_backward",
-    "lstm_step_backward_reference",
-    "lstm_step_reference",
-    "mask_reference",
     "nll",
     "nll_backward",
-    "nll_backward_reference",
-    "nll_reference",
     "nll_tiles",
     "prepared_foreach",
     "quantize",
-    "quantize_reference",
     "random_bits",
     "random_events",
     "random_gammas",
     "random_integers",
-    "random_integers_reference",
     "random_numbers",
-    "random_numbers_reference",
     "random_successes",
     "rms_norm",
     "rms_norm_backward",
     "rnn_step",
     "rnn_step_backward",
-    "rnn_step_backward_reference",
-    "rnn_step_reference",
     "row_sum",
-    "row_sum_reference",
     "row_tiles",
     "row_turns",
     "sgd_step",
-    "sgd_step_reference",
     "softmax",
     "softmax_backward",
-    "softmax_backward_reference",
-    "softmax_reference",
     "source",
     "stream_form",
     "stream_groups",
@@ -202,5 +126,4 @@ __all__ = [
     "tensor_lists",
     "tiles",
     "wide",
-    "words_reference",
 ]  # fmt: skip

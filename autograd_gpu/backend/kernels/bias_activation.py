@@ -17,15 +17,14 @@ import numpy as np
 
 from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
-from .activations import ACTIVATIONS, Choice, choose
-from .column_sum import column_sum_reference, sum_columns
+from .activations import FUNCTORS, STRAIGHT, choose
+from .column_sum import sum_columns
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, aligned, c_name, check_array, launch, size
 from .tiles import VECTOR, Launch, sum_tiles, tiles
 
 FILE = "bias_activation.cu"
 BY_RESULT = ("relu", "tanh", "sigmoid")  # activations whose derivative is a function of the result
-STRAIGHT = ("relu", "leaky_relu")  # activations whose second derivative is zero
 
 
 def _declare() -> None:
@@ -44,7 +43,7 @@ def _declare() -> None:
             "bias_activation_double_backward":
                 (gg, ggb, g2, saved, bias, dg, dx2, *sums, *numbers, by_result, *SIZE),
         }  # fmt: skip
-        for functor in ACTIVATIONS:
+        for functor in FUNCTORS:
             for width in (VECTOR // dtype.itemsize, 1):
                 for kernel, parameters in kernels.items():
                     instance = f"{kernel}<{functor}, {name}, {width}>"
@@ -118,22 +117,6 @@ def bias_activation(
     return out
 
 
-def bias_activation_reference(
-    name: str, x: np.ndarray, bias: np.ndarray | None = None, **attributes: Any
-) -> np.ndarray:
-    choice = choose(name, **attributes)
-    value = ACTIVATIONS[choice.functor].value(_saved(choice, x, bias, False), choice.a, choice.b)
-    return value.astype(x.dtype)
-
-
-def _saved(choice: Choice, saved: np.ndarray, bias: np.ndarray | None, backward: bool = True) -> np.ndarray:
-    """`saved` in the accumulation dtype, plus the bias unless it is the result."""
-    s = saved.astype(wide(saved.dtype))
-    if bias is None or (backward and ACTIVATIONS[choice.functor].from_result):
-        return s
-    return s + bias.astype(s.dtype)
-
-
 # ---- backward ----------------------------------------------------------------------------------------
 
 
@@ -164,15 +147,6 @@ def bias_activation_backward(
     return dx, dbias
 
 
-def bias_activation_backward_reference(
-    name: str, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None = None, **attributes: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    choice = choose(name, **attributes)
-    s = _saved(choice, saved, bias)
-    dx = ACTIVATIONS[choice.functor].pull(g.astype(s.dtype), s, choice.a, choice.b).astype(s.dtype)
-    return dx.astype(g.dtype), column_sum_reference(dx).astype(g.dtype)
-
-
 # ---- double backward ---------------------------------------------------------------------------------
 
 
@@ -194,7 +168,7 @@ def bias_activation_double_backward(
     for item, array in (("gg", gg), ("g", g)):
         if array is not None:
             check_array(label, item, array, shape)
-    bias, curved = None if name in BY_RESULT else bias, name not in STRAIGHT
+    bias, curved = None if name in BY_RESULT else bias, choose(name, **attributes).functor not in STRAIGHT
     need_bias = need[2] and curved and not by_result
     dg, dx = [runtime.cupy().empty(shape, dtype) if item else None for item in (need[0], need[1] and curved)]
     by_columns, at_once = bias is not None or ggb is not None, aligned(gg, ggb, g, saved, bias, dg, dx)
@@ -208,19 +182,3 @@ def bias_activation_double_backward(
     if partials is not None:
         sum_columns(partials, dbias, stages=1)
     return dg, dx, dbias
-
-
-def bias_activation_double_backward_reference(
-    name: str, gg: np.ndarray, ggb: np.ndarray, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None = None,
-    by_result: bool = False, **attributes: Any,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The reference with all gradients; zeros for the second derivative of relu and leaky_relu."""
-    choice = choose(name, **attributes)
-    act, a, b = ACTIVATIONS[choice.functor], choice.a, choice.b
-    s = _saved(choice, saved, bias)
-    h = gg.astype(s.dtype) + ggb.astype(s.dtype)
-    dx = np.zeros_like(s) if act.second is None else h * g.astype(s.dtype) * act.second(s, a, b)
-    if act.from_result and not by_result:
-        dx = act.pull(dx, s, a, b)
-    dg, dbias = act.pull(h, s, a, b), column_sum_reference(dx)
-    return dg.astype(g.dtype), dx.astype(g.dtype), dbias.astype(g.dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..arrays.dtypes import wide
 from ..cuda import runtime
 from .instances import declare_sums
@@ -27,10 +25,6 @@ def column_sum(x: Array, out: Array | None = None) -> Array:
         raise TypeError(f"column_sum: out must be {x.dtype} like x, not {out.dtype}")
     sum_columns(x, out, stages=2)
     return out
-
-
-def column_sum_reference(x: np.ndarray) -> np.ndarray:
-    return x.sum(axis=tuple(range(x.ndim - 1)), dtype=wide(x.dtype)).astype(x.dtype)
 
 
 def sum_columns(x: Array, out: Array, stages: int) -> None:

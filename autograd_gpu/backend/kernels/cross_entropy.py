@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from ..arrays.dtypes import int32, int64, wide
+from ..arrays.loss_classes import Classes, CrossEntropySaved
 from ..cuda import runtime
 from .constants import THREADS
 from .instances import C_NAMES, SIZE, Parameter, declare
@@ -18,28 +16,6 @@ FILE = "cross_entropy.cu"
 REDUCTIONS = ("none", "sum", "mean")  # the index is the reduction's code in the kernels
 MOST_SUMS = 4096  # maximum number of block sums, which the single block of cross_entropy_total adds
 ONE_BLOCK = 32768  # bytes of logits up to which one block is faster than two launches
-
-
-class Classes(NamedTuple):
-    """The targets of a loss: class indices, class weights (cols,), the ignored class index, and label smoothing."""
-
-    target: Array
-    weight: Array | None = None
-    ignore_index: int = -100
-    smoothing: float = 0.0
-
-
-class CrossEntropySaved(NamedTuple):
-    """Values that the forward saves for the backward, in the accumulation dtype.
-
-    `lse` (rows) is the log-sum-exp, `rest` (rows) its rounding error, `counts` (rows) the factor of the row's softmax
-    in the gradient of its loss, `factor`, () or (rows), the factor of that gradient from the reduction.
-    """
-
-    lse: Array
-    rest: Array
-    counts: Array
-    factor: Array
 
 
 def _declare() -> None:
@@ -101,34 +77,6 @@ def add_up(partials: Array, out: Array, factor: Array, reduction: int, blocks: i
     launch(f"cross_entropy_total<{C_NAMES[out.dtype]}>", shape, partials, out, factor, reduction, blocks)
 
 
-def cross_entropy_reference(
-    x: np.ndarray, classes: Classes, reduction: str = "mean"
-) -> tuple[np.ndarray, CrossEntropySaved]:
-    target, weight, ignore_index, smoothing = classes
-    w, dtype, cols = x.astype(wide(x.dtype)), wide(x.dtype), x.shape[-1]
-    weights = np.ones(cols, dtype) if weight is None else weight
-    counted, place = target != ignore_index, np.clip(target, 0, max(cols - 1, 0))
-    wrong = counted & (target != place)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        highest = w.max(-1, keepdims=True, initial=-np.inf)
-        log_sum = np.log(np.exp(w - np.where(highest == -np.inf, 0, highest)).sum(-1, keepdims=True))
-        minus = highest - w + log_sum
-        losses = (1 - smoothing) * weights[place] * np.take_along_axis(minus, place[..., None], -1)[..., 0]
-        if smoothing:
-            losses += smoothing / max(cols, 1) * (weights * minus).sum(-1)
-        losses = np.where(wrong, np.nan, np.where(counted, losses, 0)).astype(dtype)
-        divisor = np.where(counted, weights[place], 0).sum(dtype=dtype) if reduction == "mean" else dtype.type(1)
-        out = np.asarray(losses if reduction == "none" else losses.sum() / divisor)
-        factor = np.asarray(1 / divisor)
-    counts = np.where(counted, (1 - smoothing) * weights[place] + smoothing * (weights.mean() if cols else 0), 0)
-    counts = np.where(wrong, np.nan, counts)
-    lse = highest + log_sum
-    with np.errstate(invalid="ignore"):
-        rest = np.where(np.isfinite(lse), highest - lse + log_sum, 0)
-    saved = CrossEntropySaved(lse[..., 0], rest[..., 0].astype(dtype), counts.astype(dtype), factor.astype(dtype))
-    return out.astype(x.dtype), saved
-
-
 def cross_entropy_backward(
     g: Array, x: Array, classes: Classes, saved: CrossEntropySaved, dx: Array | None = None
 ) -> Array:
@@ -148,22 +96,6 @@ def cross_entropy_backward(
     by_row = g.ndim > 0, saved.factor.ndim > 0
     launch(f"{label}<{c_type}, {width}>", shape, g, x, target, weight, *saved, dx, *by_row, *options, rows, cols)
     return dx
-
-
-def cross_entropy_backward_reference(
-    g: np.ndarray, x: np.ndarray, classes: Classes, saved: CrossEntropySaved
-) -> np.ndarray:
-    target, weight, ignore_index, smoothing = classes
-    dtype, cols = wide(x.dtype), x.shape[-1]
-    weights = np.ones(cols, dtype) if weight is None else weight
-    place = np.clip(target, 0, max(cols - 1, 0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scale = np.where(target == ignore_index, 0, g.astype(dtype) * saved.factor)
-        probs = np.exp(x.astype(dtype) - saved.lse[..., None] - saved.rest[..., None])
-        named = (1 - smoothing) * weights[place][..., None] * (np.arange(cols) == place[..., None])
-        dx = scale[..., None] * (saved.counts[..., None] * probs - named - smoothing / max(cols, 1) * weights)
-    dx[(target != place) & (target != ignore_index)] = np.nan
-    return dx.astype(x.dtype)
 
 
 def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: str) -> Launch:

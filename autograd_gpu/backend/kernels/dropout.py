@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
+from ..arrays.dropout_mask import Mask, threshold
 from ..arrays.dtypes import int64, wide
 from ..cuda import runtime
-from .instances import C_NAMES, SIZE, Parameter, declare
+from .instances import C_NAMES, COUNTERS, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
-from .philox import COUNTERS, threshold, words_reference
 from .tiles import VECTOR, row_tiles, tiles, widest
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """A dropout mask of `count` bits, each true with probability `keep`; a bit applies to `each` adjacent elements.
-
-    The bits come from the Philox counters from `start` on, with key `seed`; a counter gives four bits.
-    """
-
-    seed: int
-    start: int
-    keep: float
-    count: int
-    each: int = 1
 
 
 def _declare() -> None:
@@ -69,18 +51,3 @@ def dropout(
         shape = row_tiles(rows, mask.each, width, itemsize)
         launch(f"channel_dropout<{c_type}, {width}>", shape, *arguments, mask.count, rows, mask.each)
     return out
-
-
-def dropout_reference(
-    x: np.ndarray, mask: Mask, scale: float, shift: float = 0.0, dropped: float = 0.0
-) -> np.ndarray:
-    kept = np.resize(np.repeat(mask_reference(mask), mask.each), x.shape)  # repeats
-    dtype = wide(x.dtype)
-    value = x.astype(dtype) * dtype.type(scale) + dtype.type(shift)
-    return np.where(kept, value, dtype.type(dropped)).astype(x.dtype)
-
-
-def mask_reference(mask: Mask) -> np.ndarray:
-    """The bits of a mask: (count,), bool."""
-    words = words_reference(mask.seed, mask.start, -(-mask.count // 4)).ravel()[: mask.count]
-    return words < np.uint64(threshold(mask.keep))

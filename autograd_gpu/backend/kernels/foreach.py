@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from ..arrays.dtypes import wide
 from ..cuda import runtime
 from . import loader
@@ -17,44 +15,39 @@ from .tables import LISTS, tensor_lists
 
 
 class Function(NamedTuple):
-    """A functor of kernels/include/elementwise.cuh, its number of inputs, and its NumPy version with scalars a, b."""
+    """A functor of kernels/include/elementwise.cuh, and its number of inputs."""
 
     functor: str
     inputs: int
-    value: Callable[..., np.ndarray]
-
-
-def _between(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    return np.where(abs(weight) < 0.5, x + weight * (y - x), y - (y - x) * (1 - weight))
 
 
 FUNCTIONS = {
-    "abs": Function("Abs", 1, lambda x, a, b: abs(x)),
-    "sqrt": Function("Sqrt", 1, lambda x, a, b: np.sqrt(x)),
-    "reciprocal": Function("Reciprocal", 1, lambda x, a, b: 1 / x),
-    "exp": Function("Exp", 1, lambda x, a, b: np.exp(x)),
-    "log": Function("Log", 1, lambda x, a, b: np.log(x)),
-    "add_scalar": Function("AddScalar", 1, lambda x, a, b: x + a),
-    "mul_scalar": Function("MulScalar", 1, lambda x, a, b: x * a),
-    "div_scalar": Function("DivScalar", 1, lambda x, a, b: x / a),
-    "pow_scalar": Function("PowScalar", 1, lambda x, a, b: x**a),
-    "clamp": Function("Clamp", 1, lambda x, a, b: np.minimum(np.maximum(x, a), b)),
-    "add": Function("Add", 2, lambda x, y, a, b: x + a * y),
-    "mul": Function("Mul", 2, lambda x, y, a, b: x * y),
-    "div": Function("Div", 2, lambda x, y, a, b: x / y),
-    "maximum": Function("Maximum", 2, lambda x, y, a, b: np.maximum(x, y)),
-    "minimum": Function("Minimum", 2, lambda x, y, a, b: np.minimum(x, y)),
-    "lerp_scalar": Function("LerpScalar", 2, lambda x, y, a, b: _between(x, y, a)),
-    "lerp": Function("Lerp", 3, lambda x, y, z, a, b: _between(x, y, z)),
-    "addcmul": Function("Addcmul", 3, lambda x, y, z, a, b: x + a * y * z),
-    "addcdiv": Function("Addcdiv", 3, lambda x, y, z, a, b: x + a * (y / z)),
+    "abs": Function("Abs", 1),
+    "sqrt": Function("Sqrt", 1),
+    "reciprocal": Function("Reciprocal", 1),
+    "exp": Function("Exp", 1),
+    "log": Function("Log", 1),
+    "add_scalar": Function("AddScalar", 1),
+    "mul_scalar": Function("MulScalar", 1),
+    "div_scalar": Function("DivScalar", 1),
+    "pow_scalar": Function("PowScalar", 1),
+    "clamp": Function("Clamp", 1),
+    "add": Function("Add", 2),
+    "mul": Function("Mul", 2),
+    "div": Function("Div", 2),
+    "maximum": Function("Maximum", 2),
+    "minimum": Function("Minimum", 2),
+    "lerp_scalar": Function("LerpScalar", 2),
+    "lerp": Function("Lerp", 3),
+    "addcmul": Function("Addcmul", 3),
+    "addcdiv": Function("Addcdiv", 3),
 }
 
 
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
         scalars = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
-        for functor, inputs, _ in FUNCTIONS.values():
+        for functor, inputs in FUNCTIONS.values():
             declare(f"foreach<{functor}, {name}>", "foreach.cu", "foreach", (*LISTS, *scalars), f"{name} {inputs}")
 
 
@@ -78,7 +71,7 @@ def prepared_foreach(
     name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0
 ) -> Callable[[], None] | None:
     """A function that does what `foreach` does and allocates nothing; None if `tensor_lists` refuses the arrays."""
-    functor, count, _ = FUNCTIONS[name]
+    functor, count = FUNCTIONS[name]
     if len(inputs) != count:
         raise ValueError(f"foreach: {name} takes {count} lists, not {len(inputs)}")
     lists = tensor_lists([out], inputs)
@@ -87,10 +80,3 @@ def prepared_foreach(
     instance = f"foreach<{functor}, {C_NAMES[lists.dtype]}>"
     loader.load(instance, runtime.current.device())
     return partial(launch, instance, lists.shape, *lists.arguments, a, b, label=f"foreach_{name}")
-
-
-def foreach_reference(name: str, *inputs: np.ndarray, a: float = 1.0, b: float = 0.0) -> np.ndarray:
-    """The result for one array per list."""
-    dtype = inputs[0].dtype
-    scalars = wide(dtype).type(a), wide(dtype).type(b)
-    return FUNCTIONS[name].value(*[x.astype(wide(dtype)) for x in inputs], *scalars).astype(dtype)

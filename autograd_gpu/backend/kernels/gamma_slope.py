@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..arrays.dtypes import float64, int64
-from ..cpu import gamma_slope as on_cpu
 from ..cuda import runtime
 from .constants import THREADS
 from .instances import Parameter, declare
@@ -32,6 +31,3 @@ def gamma_slope(alpha: Array, z: Array, logs: bool = False) -> Array:
     shape = (-(-out.size // THREADS), 1), (THREADS, 1)
     launch(f"gamma_slope<{str(logs).lower()}, double>", shape, *arrays, out, out.size)
     return out.astype(alpha.dtype, copy=False)
-
-
-gamma_slope_reference = on_cpu.gamma_slope

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays.dtypes import bfloat16, float16, float32, float64, int64, wide
+from ..arrays.dtypes import bfloat16, float16, float32, float64, int64, uint64, wide
 from .tiles import VECTOR
 
 C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__nv_bfloat16"}
@@ -35,6 +35,7 @@ class Instance(NamedTuple):
 
 INSTANCES: dict[str, Instance] = {}  # by their C++ names (NVRTC's name expressions)
 SIZE = (Parameter("rows", "scalar", int64), Parameter("cols", "scalar", int64))  # the last parameters of most kernels
+COUNTERS = (Parameter("seed", "scalar", uint64), Parameter("start", "scalar", uint64))  # of include/philox.cuh
 
 
 def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str = "") -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
-from .column_sum import column_sum_reference, sum_columns
+from .column_sum import sum_columns
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, held, row_turns, sum_tiles, widest
@@ -100,20 +100,6 @@ def _extent(label: str, x: Array, dims: int, **vectors: Array | None) -> tuple[i
     return math.prod(x.shape[:-dims]), math.prod(x.shape[-dims:]), x.shape[:-dims] + (1,) * dims
 
 
-def layer_norm_reference(
-    x: np.ndarray, weight: np.ndarray | None = None, bias: np.ndarray | None = None, eps: float = 1e-5,
-    centered: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The reference over the last dimension; an RMS norm with centered=False, whose mean is zeros."""
-    wider, n = x.astype(wide(x.dtype)), max(x.shape[-1], 1)
-    mean = wider.sum(-1, keepdims=True) / n if centered else np.zeros((*x.shape[:-1], 1), wider.dtype)
-    rstd = (1 / np.sqrt(((wider - mean) ** 2).sum(-1, keepdims=True) / n + eps)).astype(wider.dtype)
-    out = (wider - mean) * rstd
-    out = out if weight is None else out * weight.astype(wider.dtype)
-    out = out if bias is None else out + bias.astype(wider.dtype)
-    return out.astype(x.dtype), mean, rstd
-
-
 # ---- backward ----------------------------------------------------------------------------------------
 
 
@@ -198,16 +184,3 @@ class _Sums:
         if self.partials is not None:
             sum_columns(self.partials, self.block, stages=1)
         return self.places[:2]
-
-
-def layer_norm_backward_reference(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray, centered: bool = True
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    wider = g.astype(wide(g.dtype))
-    normal = (x.astype(wider.dtype) - mean) * rstd
-    h = wider if weight is None else wider * weight.astype(wider.dtype)
-    n = max(x.shape[-1], 1)
-    dx = h - normal * ((h * normal).sum(-1, keepdims=True) / n)
-    dx = rstd * (dx - h.sum(-1, keepdims=True) / n if centered else dx)
-    dweight, dbias = column_sum_reference(wider * normal), column_sum_reference(wider)
-    return dx.astype(x.dtype), dweight.astype(x.dtype), dbias.astype(x.dtype)

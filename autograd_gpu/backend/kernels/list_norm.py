@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-import numpy as np
 
 from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
@@ -51,22 +48,9 @@ def list_norm(lists: TensorLists, order: float = 2.0, each: bool = False) -> Arr
     return out
 
 
-def list_norm_reference(arrays: Sequence[np.ndarray], order: float = 2.0) -> np.ndarray:
-    dtype = wide(arrays[0].dtype)
-    flat = np.concatenate([array.reshape(-1) for array in arrays]).astype(dtype)
-    return np.asarray(np.linalg.norm(flat, order) if flat.size else 0, dtype)
-
-
 def limit_norm(lists: TensorLists, norm: Array, max_norm: float) -> None:
     """Scales the arrays of one list in place by max_norm / (norm + 1e-6) if that is below 1 or NaN.
 
     `norm`, in the accumulation dtype, is read on the device.
     """
     launch(f"limit_norm<{C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, norm, max_norm)
-
-
-def limit_norm_reference(array: np.ndarray, norm: float, max_norm: float) -> np.ndarray:
-    """The new value of one array."""
-    dtype = wide(array.dtype)
-    factor = dtype.type(max_norm) / (dtype.type(norm) + dtype.type(1e-6))
-    return array if factor >= 1 else (array.astype(dtype) * factor).astype(array.dtype)

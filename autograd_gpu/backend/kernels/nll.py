@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from ..arrays.dtypes import int32, int64, wide
+from ..arrays.loss_classes import Classes
 from ..cuda import runtime
 from .constants import THREADS
-from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, Classes, add_up
+from .cross_entropy import FILE, MOST_SUMS, REDUCTIONS, add_up
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import Launch, row_tiles, widest
@@ -50,16 +47,6 @@ def nll(x: Array, classes: Classes, reduction: str = "mean") -> tuple[Array, Arr
     return out, factor
 
 
-def nll_reference(x: np.ndarray, classes: Classes, reduction: str = "mean") -> tuple[np.ndarray, np.ndarray]:
-    own, place, wrong = _weights(classes, x.shape[-1], wide(x.dtype))
-    picked = np.take_along_axis(x.astype(own.dtype), place[..., None], -1)[..., 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rows: Any = np.where(classes.target == classes.ignore_index, 0, np.where(wrong, np.nan, -own * picked))
-        divisor = own.sum() if reduction == "mean" else own.dtype.type(1)
-        total = rows if reduction == "none" else rows.sum() / divisor
-        return np.asarray(total).astype(x.dtype), np.asarray(1 / divisor)
-
-
 def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = None) -> Array:
     """The gradient of `nll` for x (..., cols), given the gradient g of its result, () or one per row, in one launch.
 
@@ -79,15 +66,6 @@ def nll_backward(g: Array, classes: Classes, cols: int, factor: Array | None = N
     return dx
 
 
-def nll_backward_reference(g: np.ndarray, classes: Classes, cols: int, factor: np.ndarray | None = None) -> np.ndarray:
-    own, place, wrong = _weights(classes, cols, wide(g.dtype))
-    ignored = classes.target == classes.ignore_index
-    with np.errstate(invalid="ignore"):
-        rows = np.where(ignored, 0, -own * g.astype(own.dtype) * (1 if factor is None else factor))
-    dx = np.where(np.arange(cols) == place[..., None], rows[..., None], 0)
-    return np.where(wrong[..., None], np.nan, dx).astype(g.dtype)
-
-
 def nll_tiles(rows: int) -> Launch:
     """Grid and block of `nll`: each thread processes rows in sequence."""
     return (min(max(-(-rows // THREADS), 1), MOST_SUMS), 1), (THREADS, 1)
@@ -101,11 +79,3 @@ def _columns(label: str, shape: tuple[int, ...], classes: Classes) -> int:
     if classes.weight is not None:
         check_array(label, "weight", classes.weight, (cols,))
     return cols
-
-
-def _weights(classes: Classes, cols: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The weights of the rows, the classes clipped to the range, and a mask of classes out of range."""
-    place = np.clip(classes.target, 0, max(cols - 1, 0))
-    own = np.ones(place.shape, dtype) if classes.weight is None else classes.weight[place]
-    ignored = classes.target == classes.ignore_index
-    return np.where(ignored, 0, own).astype(dtype), place, ~ignored & (place != classes.target)

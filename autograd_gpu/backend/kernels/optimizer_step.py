@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..arrays.dtypes import int32, wide
 from .instances import C_NAMES, Parameter, declare
 from .launcher import launch
@@ -39,16 +37,6 @@ def sgd_step(lists: TensorLists, buffered: bool, c: Any) -> None:
     launch(name, lists.shape, *lists.arguments, *numbers)
 
 
-def sgd_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarray, ...]:
-    """The new parameter, and buffer if any, from (parameter, [buffer,] gradient)."""
-    dtype, (p, *buffer, g) = arrays[0].dtype, [array.astype(wide(array.dtype)) for array in arrays]
-    step = g = c.sign * g + (c.decay * p if c.decay else 0)
-    if buffer:
-        step = buffer[0] = g if c.first else c.momentum * buffer[0] + c.damped * g
-        step = g + c.momentum * step if c.nesterov else step
-    return tuple([np.asarray(value, dtype) for value in (p - c.lr * step, *buffer)])
-
-
 def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
     """A step of Adam or AdamW with the hyperparameters c, a formulas.AdamNumbers.
 
@@ -58,13 +46,3 @@ def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
     name = f"adam_step<{C_NAMES[lists.dtype]}, {str(amsgrad).lower()}>"
     numbers = (c.sign, c.decay, c.keep, c.beta1, 1.0 - c.beta1, c.beta2, 1.0 - c.beta2, c.rate, c.eps)
     launch(name, lists.shape, *lists.arguments, *numbers)
-
-
-def adam_step_reference(arrays: tuple[np.ndarray, ...], c: Any) -> tuple[np.ndarray, ...]:
-    """The new parameter and state, from (parameter, m, v, [maximum of v,] gradient)."""
-    dtype, (p, m, v, *top, g) = arrays[0].dtype, [array.astype(wide(array.dtype)) for array in arrays]
-    g = c.sign * g + (c.decay * p if c.decay else 0)
-    m, v = c.beta1 * m + (1.0 - c.beta1) * g, c.beta2 * v + (1.0 - c.beta2) * g * g
-    top = [np.maximum(largest, v) for largest in top]
-    p = c.keep * p - c.rate * m / (np.sqrt(top[0] if top else v) + c.eps)
-    return tuple([np.asarray(value, dtype) for value in (p, m, v, *top)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, wide
 from ..cuda import runtime
-from ..quantization.formats import FORMATS, needs_scale, scales
+from ..quantization.formats import FORMATS, needs_scale
 from .constants import QUANTIZE_STRIPS
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
@@ -69,19 +69,6 @@ def quantize(x: Array, dtype: np.dtype, scaled: bool = True) -> tuple[Array, Arr
     return codes, factor
 
 
-@np.errstate(all="ignore")
-def quantize_reference(x: np.ndarray, dtype: np.dtype, scaled: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-    format, values = FORMATS[dtype], x.astype(wide(x.dtype))
-    finite = np.isfinite(values)
-    largest = np.where(finite, np.abs(values), 0).max(axis=1, initial=0)
-    scale = scales(largest, format, x.dtype) if scaled and needs_scale(x.dtype, format) else None
-    if scale is not None:
-        values = values * scale.inverse[:, None]
-    limit = format.largest if scale is None or scale.limit is None else scale.limit[:, None]
-    codes = np.where(finite, np.clip(values, -limit, limit), values).astype(dtype).view(format.codes)
-    return codes, None if scale is None else scale.factor[:, None]
-
-
 def dequantize(codes: Array, scale: Array | None, dtype: np.dtype, source: np.dtype) -> Array:
     """codes (rows, cols) of `dtype` times the scale of each row (rows, 1), None for 1, in the dtype `source`."""
     check_array("dequantize", "codes", codes)
@@ -93,11 +80,3 @@ def dequantize(codes: Array, scale: Array | None, dtype: np.dtype, source: np.dt
     shape = tiles(rows, cols, width, source.itemsize)
     launch(f"dequantize<{name}, {STRUCTS[dtype]}, {width}>", shape, codes, scale, out, rows, cols)
     return out
-
-
-@np.errstate(all="ignore")
-def dequantize_reference(
-    codes: np.ndarray, scale: np.ndarray | None, dtype: np.dtype, source: np.dtype
-) -> np.ndarray:
-    values = codes.view(dtype).astype(wide(source))
-    return (values if scale is None else values * scale).astype(source)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from ..arrays.dtypes import DIGITS, HALF, bool_, float32, float64, int64, uint64, wide
+from ..arrays.dropout_mask import threshold
+from ..arrays.dtypes import bool_, float64, int64, uint64, wide
 from ..cuda import runtime
 from .constants import THREADS
-from .instances import C_NAMES, Parameter, declare
+from .instances import C_NAMES, COUNTERS, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
-from .philox import COUNTERS, threshold, words_reference
 from .tiles import VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")
@@ -66,36 +66,6 @@ def random_numbers(
     return out
 
 
-def random_numbers_reference(
-    distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int, scale: float = 1.0,
-    shift: float = 0.0,
-) -> np.ndarray:  # fmt: skip
-    size = math.prod(shape)
-    below_one, above_zero = _units(words_reference(seed, start, counters_for(size, dtype)).ravel(), wide(dtype))
-    if dtype in HALF and distribution == "Uniform":
-        below_one = np.floor(below_one * 2 ** DIGITS[dtype]) / 2 ** DIGITS[dtype]
-    values = below_one if distribution == "Uniform" else -np.log(above_zero)
-    if distribution == "Normal":
-        radius, turns = np.sqrt(2 * values[::2]), 2 * np.pi * below_one[1::2].astype(float64)
-        values = np.stack([radius * np.cos(turns), radius * np.sin(turns)], axis=-1).ravel()
-    values = values.astype(wide(dtype)) * wide(dtype).type(scale) + wide(dtype).type(shift)
-    return values[:size].astype(dtype).reshape(shape)
-
-
-def _units(words: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform numbers on [0, 1) and on (0, 1], of `dtype`."""
-    if dtype == float32:
-        below = (words >> np.uint32(8)).astype(float32) * float32.type(2**-24)
-        return below, words.astype(float32) * float32.type(2**-32) + float32.type(2**-33)
-    below = (_pairs(words) >> np.uint64(11)).astype(float64) * 2**-53
-    return below, below + 2**-54
-
-
-def _pairs(words: np.ndarray) -> np.ndarray:
-    """Pairs of words as uint64, the lower half first."""
-    return words[1::2].astype(np.uint64) << np.uint64(32) | words[::2].astype(np.uint64)
-
-
 def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: int) -> Array:
     """A bool array, True with this probability: the bits of a `Mask` with the same counters."""
     out, size = runtime.cupy().empty(shape, bool_), math.prod(shape)
@@ -109,22 +79,6 @@ def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, star
     shape_of_launch = _threads(counters_for(size, int64))
     launch("random_integers", shape_of_launch, out, seed, start, low, span % 2**64, 2**64 % span, size)
     return out
-
-
-def random_integers_reference(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> np.ndarray:
-    span, size, numbers = high - low, math.prod(shape), []
-    drawn = [_pairs(words_reference(seed, start, counters_for(size, int64)).ravel())]
-    for i in range(size):
-        turn = 0
-        while True:
-            if turn == len(drawn):
-                drawn.append(_pairs(words_reference(seed, start, counters_for(size, int64), turn).ravel()))
-            upper, lower = divmod(int(drawn[turn][i]) * span, 2**64)
-            if lower >= 2**64 % span:
-                break
-            turn += 1
-        numbers.append(low + upper)
-    return np.array(numbers, int64).reshape(shape)
 
 
 def random_events(rates: Array, seed: int, start: int) -> Array:

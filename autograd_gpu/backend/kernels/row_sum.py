@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ..arrays.dtypes import wide
 from ..cuda import runtime
 from .instances import declare_sums
@@ -30,10 +28,6 @@ def row_sum(x: Array, out: Array | None = None) -> Array:
         raise TypeError(f"row_sum: out must be {x.dtype} like x, not {out.dtype}")
     _row_sum(x, out, stages=2)
     return out
-
-
-def row_sum_reference(x: np.ndarray) -> np.ndarray:
-    return x.sum(axis=-1, dtype=wide(x.dtype)).astype(x.dtype)
 
 
 def _row_sum(x: Array, out: Array, stages: int) -> None:

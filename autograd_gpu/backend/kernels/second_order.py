@@ -11,12 +11,10 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
-
 from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
-from .activations import ACTIVATIONS, Choice, choose
-from .column_sum import column_sum_reference, sum_columns
+from .activations import FUNCTORS, STRAIGHT, Choice, choose
+from .column_sum import sum_columns
 from .constants import DIAGONAL, FULL_HESSIAN, HELD_TANGENTS, LAPLACIAN
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
@@ -47,7 +45,7 @@ def _declare() -> None:
                 declare(f"chain_stream<{unit}>", FILE, "chain_stream", (f1, f2, stream, out, *tail), unit)
                 backward = (g, f1, f2, stream, df1, df2, dstream, *tail)
                 declare(f"chain_stream_backward<{unit}>", FILE, "chain_stream_backward", backward, unit)
-            for functor in (key for key, act in ACTIVATIONS.items() if act.second is not None):
+            for functor in (each for each in FUNCTORS if each not in STRAIGHT):
                 unit = f"{functor}, {name}, {width}"
                 forward = (saved, bias, stream, out, *pair, *tail)
                 declare(f"activation_jet<{unit}>", FILE, "activation_jet", forward, unit)
@@ -135,31 +133,6 @@ def _held(d: int) -> int:
     return HELD_TANGENTS if d <= HELD_TANGENTS else 0
 
 
-def chain_stream_reference(f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int) -> np.ndarray:
-    f1, f2, t = (array.astype(wide(array.dtype)) for array in (f1, f2, stream))
-    groups, made = stream_groups(d, form), np.zeros(_made(f1, d, form), f1.dtype)
-    made[..., : t.shape[-2], :] = f1[..., None, :] * t
-    for k, group in enumerate(groups, d):
-        made[..., k, :] += f2 * sum(t[..., i, :] * t[..., j, :] for i, j in group)
-    return made.astype(stream.dtype)
-
-
-def chain_stream_backward_reference(
-    g: np.ndarray, f1: np.ndarray, f2: np.ndarray, stream: np.ndarray, d: int, form: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    dtype = stream.dtype
-    g, f1, f2, t = (array.astype(wide(array.dtype)) for array in (g, f1, f2, stream))
-    t = np.broadcast_to(t, _own(f1, t))
-    direct, y = g[..., : t.shape[-2], :], np.zeros_like(t)
-    for k, group in enumerate(stream_groups(d, form), d):
-        for i, j in group:
-            y[..., i, :] += g[..., k, :] * t[..., j, :]
-            y[..., j, :] += g[..., k, :] * t[..., i, :]
-    grads = (direct * t).sum(-2), (y * t).sum(-2) / 2, f1[..., None, :] * direct + f2[..., None, :] * y
-    df1, df2, dstream = (array.astype(dtype) for array in grads)
-    return df1, df2, dstream
-
-
 # ---- behind an activation ----------------------------------------------------------------------------
 
 
@@ -215,40 +188,10 @@ def activation_jet_backward(
 
 def _choose(name: str, d: int, **attributes: Any) -> Choice:
     choice = choose(name, **attributes)
-    if ACTIVATIONS[choice.functor].second is None or d > HELD_TANGENTS:
+    if choice.functor in STRAIGHT or d > HELD_TANGENTS:
         raise ValueError(f"activation_jet has no kernel for {name} and {d} tangents, but for at most {HELD_TANGENTS} "
                          "and activations with a second derivative; use chain_stream")
     return choice
-
-
-def _slopes(choice: Choice, saved: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    """s, act' and act'' in the accumulation dtype."""
-    s, act = saved.astype(wide(saved.dtype)), ACTIVATIONS[choice.functor]
-    s = s if bias is None else s + bias.astype(s.dtype)
-    slopes = act.pull(np.ones_like(s), s, choice.a, choice.b), act.second_derivative(s, choice.a, choice.b)
-    return s, *(array.astype(s.dtype) for array in slopes)
-
-
-def activation_jet_reference(
-    name: str, saved: np.ndarray, bias: np.ndarray | None, stream: np.ndarray, d: int, form: int, **attributes: Any
-) -> np.ndarray:
-    s, f1, f2 = _slopes(choose(name, **attributes), saved, bias)
-    return chain_stream_reference(f1, f2, stream.astype(s.dtype), d, form).astype(stream.dtype)
-
-
-def activation_jet_backward_reference(
-    name: str, g: np.ndarray, saved: np.ndarray, bias: np.ndarray | None, stream: np.ndarray, d: int, form: int,
-    **attributes: Any,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The gradients for saved, bias and stream."""
-    choice = choose(name, **attributes)
-    act, (s, f1, f2) = ACTIVATIONS[choice.functor], _slopes(choice, saved, bias)
-    bars = chain_stream_backward_reference(g.astype(s.dtype), f1, f2, stream.astype(s.dtype), d, form)
-    ds = bars[0] * act.second(s, choice.a, choice.b)  # type: ignore[misc]  # the kernels' activations have both
-    ds = ds + bars[1] * act.third(s, choice.a, choice.b)  # type: ignore[misc]
-    grads = ds, column_sum_reference(ds), bars[2]
-    dsaved, dbias, dstream = (array.astype(saved.dtype) for array in grads)
-    return dsaved, dbias, dstream
 
 
 # ---- local terms -------------------------------------------------------------------------------------
@@ -271,8 +214,3 @@ def local_terms(a: Array, f2: Array, t: Array) -> Array:
     shape = row_tiles(rows, cols, width, f2.itemsize, stages=1)
     launch(f"{label}<{c_name(label, f2.dtype)}, {width}>", shape, a, f2, t, out, o, d, shared, rows, cols)
     return out
-
-
-def local_terms_reference(a: np.ndarray, f2: np.ndarray, t: np.ndarray) -> np.ndarray:
-    x, y, z = (array.astype(wide(array.dtype)) for array in (a, f2, t))
-    return np.einsum("...oh,...h,...ih,...jh->...oij", x, y, z, z).astype(a.dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
 from .constants import SOFTMAX_BACKWARD_STRIPS, SOFTMAX_STRIPS
@@ -60,16 +58,6 @@ def softmax(x: Array, out: Array | None = None, *, logarithm: bool = False, safe
     return out
 
 
-def softmax_reference(x: np.ndarray, logarithm: bool = False, safe: bool = False) -> np.ndarray:
-    w = x.astype(wide(x.dtype))
-    highest = w.max(-1, keepdims=True, initial=-np.inf)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        e = np.exp(w - np.where(safe & (highest == -np.inf), 0, highest))
-        total = e.sum(-1, keepdims=True)
-        result = w - highest - np.log(total) if logarithm else e / np.where(safe & (total == 0), 1, total)
-    return result.astype(x.dtype)
-
-
 def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm: bool = False) -> Array:
     """The gradient of `softmax` for x, given the gradient g of its result `out`; `dx` may be `g`."""
     label = "log_softmax_backward" if logarithm else "softmax_backward"
@@ -88,10 +76,3 @@ def softmax_backward(g: Array, out: Array, dx: Array | None = None, *, logarithm
         launch(f"softmax_backward_parts<{types}>", shape, g, factors, sums, rows, cols, label=f"{label}_parts")
     launch(f"softmax_backward<{c_type}, {width}>", shape, g, out, sums, dx, logarithm, rows, cols, label=label)
     return dx
-
-
-def softmax_backward_reference(g: np.ndarray, out: np.ndarray, logarithm: bool = False) -> np.ndarray:
-    h, result = g.astype(wide(g.dtype)), out.astype(wide(out.dtype))
-    if logarithm:
-        return (h - np.exp(result) * h.sum(-1, keepdims=True)).astype(out.dtype)
-    return (result * (h - (h * result).sum(-1, keepdims=True))).astype(out.dtype)

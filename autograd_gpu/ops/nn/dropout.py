@@ -8,6 +8,7 @@ from functools import partial
 from ... import backend, random
 from ...backend import kernels
 from ...backend.arrays.dtypes import float32, float64
+from ...backend.cpu import dropout as cpu_dropout
 from ...core.extend import (
     BROADCASTING,
     ELEMENTWISE,
@@ -57,15 +58,15 @@ def _apply_by_kernel(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
 
 @defop
 class masked_scale:
-    """x * scale where a `Mask` (backend/kernels/dropout.py) is true, else 0; x may have further leading dimensions.
+    """x * scale where a `Mask` (backend/arrays/dropout_mask.py) is true, else 0; x may have further leading dimensions.
 
-    >>> from autograd_gpu.backend.kernels import Mask
+    >>> from autograd_gpu.backend.arrays.dropout_mask import Mask
     >>> from autograd_gpu.ops.nn.dropout import masked_scale
     >>> masked_scale(ag.ones(2), Mask(seed=0, start=0, keep=1.0, count=2), 2.0)
     tensor([2., 2.])
     """
 
-    def forward(xp, x, *, mask, scale): return kernels.dropout_reference(x, mask, scale)
+    def forward(xp, x, *, mask, scale): return cpu_dropout.dropout(x, mask, scale)
     def cuda(xp, x, *, mask, scale): return kernels.dropout(kernels.contiguous(x), mask, scale)
     def grad_x(F, g, mask, scale): return F.masked_scale(g, mask, scale)
     types, jvp, batch = FLOAT, LINEAR, LEADING

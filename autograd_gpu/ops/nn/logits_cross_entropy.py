@@ -15,6 +15,7 @@ from functools import partial
 
 from ...backend import kernels
 from ...backend.arrays.dtypes import wide
+from ...backend.cpu import cross_entropy as cpu_cross_entropy
 from ...core.extend import FLOAT, added, defop, expanded, one_by_one
 from ..linalg.matmul import ALWAYS
 from .batched_cross_entropy import combined, of_rows
@@ -88,7 +89,7 @@ class logits_cross_entropy:
     logits_cross_entropy_result(loss=tensor(0.6931), lse=tensor([0.6931]))
     """
 
-    forward = partial(_logits_cross_entropy, kernels.cross_entropy_reference)
+    forward = partial(_logits_cross_entropy, cpu_cross_entropy.cross_entropy)
     cuda = partial(_logits_cross_entropy, kernels.cross_entropy)
     grad_x = _loss_back
     integral, nondiff, promoted, types = ("target",), ("weight",), ("x",), FLOAT
@@ -162,7 +163,7 @@ class logits_cross_entropy_grad:
     tensor([[ 0.5, -0.5]])
     """
 
-    forward = partial(_loss_grad, kernels.cross_entropy_backward_reference)
+    forward = partial(_loss_grad, cpu_cross_entropy.cross_entropy_backward)
     cuda = partial(_loss_grad, kernels.cross_entropy_backward)
     grad_h, grad_x, grad_lse = _sum_of_rows, _by_logits, _by_lse
     integral, nondiff, broadcasts = ("target",), ("rest", "counts", "factor", "weight"), ALWAYS

@@ -14,6 +14,7 @@ import numpy as np
 from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtype_limits import finfo
+from ...backend.cpu import gamma_slope as cpu_gamma_slope
 from ...core.extend import ANY, BROADCASTING, ELEMENTWISE, PROMOTE, Tensor, defop, public
 from ...random import Generator
 from ...random.factories import floats
@@ -46,7 +47,7 @@ class gamma_slope:
     tensor([1.1736, 1.6317])
     """
 
-    forward = partial(_gamma_slope, kernels.gamma_slope_reference)
+    forward = partial(_gamma_slope, cpu_gamma_slope.gamma_slope)
     cuda = partial(_gamma_slope, kernels.gamma_slope)
     grads = _no_slope_of_slope
     types, broadcasts = PROMOTE, True

@@ -1,11 +1,11 @@
 """What the kernels compute is what the ops compute: their references equal the ops, and so do they themselves."""
 
+import kernel_references as references
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, backward, double_backward, forward, from_result, has_second_derivative
 
 import autograd_gpu as ag
-from autograd_gpu.backend import kernels
 from autograd_gpu.core.dispatch import RAW
 
 pytestmark = [pytest.mark.cpu, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
@@ -40,7 +40,7 @@ def extremes(dtype):
 
 
 def saved_by(case, x):
-    return kernels.bias_activation_reference(case[0], x, **case[1]) if from_result(case) else x
+    return references.bias_activation(case[0], x, **case[1]) if from_result(case) else x
 
 
 def assert_near(found, expected, digits):
@@ -52,10 +52,10 @@ def test_references_are_the_ops(case, inputs):
     x, g = extremes("float64") if inputs == "extreme" else (3 * np.random.randn(4, 50), np.random.randn(4, 50))
     h, (name, attributes) = np.ones_like(g) / 2, case
     saved, zero = saved_by(case, x), np.zeros(x.shape[1])
-    assert_near(kernels.bias_activation_reference(name, x, **attributes), by_ops(case, RAW)(x), 1e-13)
+    assert_near(references.bias_activation(name, x, **attributes), by_ops(case, RAW)(x), 1e-13)
     dx, dg, dx2 = ops_derivatives(case, x, g, h)
-    assert_near(kernels.bias_activation_backward_reference(name, g, saved, **attributes)[0], dx, 1e-12)
-    found = kernels.bias_activation_double_backward_reference(name, h, zero, g, saved, **attributes)
+    assert_near(references.bias_activation_backward(name, g, saved, **attributes)[0], dx, 1e-12)
+    found = references.bias_activation_double_backward(name, h, zero, g, saved, **attributes)
     assert_near(found[0], dg, 1e-12)
     if has_second_derivative(case):
         assert_near(found[1], dx2, 1e-10)
@@ -84,16 +84,16 @@ def test_derivatives_are_those_of_the_function():
     step = 1e-5
     for name, attributes in CASES:
         def value(x, name=name, attributes=attributes):
-            return kernels.bias_activation_reference(name, x, **attributes)
+            return references.bias_activation(name, x, **attributes)
 
         def slope(x, case=(name, attributes)):
             ones = np.ones_like(x)
-            return kernels.bias_activation_backward_reference(case[0], ones, saved_by(case, x), **case[1])[0]
+            return references.bias_activation_backward(case[0], ones, saved_by(case, x), **case[1])[0]
 
         x = np.array([[-2.3, -0.4, 0.3, 1.2, 2.7]])
         one, none, frequency = np.ones_like(x), np.zeros(5), attributes.get("frequency", 1)
         saved = saved_by((name, attributes), x)
-        second = kernels.bias_activation_double_backward_reference(name, one, none, one, saved, **attributes)[1]
+        second = references.bias_activation_double_backward(name, one, none, one, saved, **attributes)[1]
         between = 2 * step
         np.testing.assert_allclose(slope(x), (value(x + step) - value(x - step)) / between, atol=1e-6 * frequency**3)
         np.testing.assert_allclose(second, (slope(x + step) - slope(x - step)) / between, atol=1e-6 * frequency**4)

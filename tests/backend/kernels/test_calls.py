@@ -2,6 +2,7 @@
 
 import functools
 
+import kernel_references as references
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, from_result, has_second_derivative
@@ -15,8 +16,8 @@ from autograd_gpu.backend.kernels import loader
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 bias_relu, bias_relu_backward, bias_relu_reference, bias_relu_backward_reference = [
     functools.partial(function, "relu")
-    for function in (kernels.bias_activation, kernels.bias_activation_backward, kernels.bias_activation_reference,
-                     kernels.bias_activation_backward_reference)
+    for function in (kernels.bias_activation, kernels.bias_activation_backward, references.bias_activation,
+                     references.bias_activation_backward)
 ]  # fmt: skip
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (33, 40), (600, 40), (4300, 1), (2, 40000)]
 
@@ -40,8 +41,8 @@ def test_results_are_those_of_the_references(xp, dtype, shape, offset):
         bias_relu_backward(g, out), bias_relu_backward_reference(g_numbers, expected), strict=True
     ):
         assert_same(to_numpy(found), wanted)
-    assert_same(to_numpy(kernels.column_sum(g)), kernels.column_sum_reference(g_numbers))
-    assert_same(to_numpy(kernels.row_sum(g)), kernels.row_sum_reference(g_numbers))
+    assert_same(to_numpy(kernels.column_sum(g)), references.column_sum(g_numbers))
+    assert_same(to_numpy(kernels.row_sum(g)), references.row_sum(g_numbers))
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -61,9 +62,9 @@ def test_every_activation(xp, case, shape):
         (value,), reference("_backward", case, numbers[2], known, numbers[1]),
         reference("_double_backward", case, *numbers[3:], numbers[2], known, numbers[1]),
     ]  # fmt: skip
-    for order, (arrays, references) in enumerate(zip(found, expected, strict=True)):
+    for order, (arrays, values) in enumerate(zip(found, expected, strict=True)):
         scale = 100 * attributes.get("frequency", 1) ** order
-        for array, wanted in zip(arrays, references, strict=True):
+        for array, wanted in zip(arrays, values, strict=True):
             if array is None:
                 assert not has_second_derivative(case)
                 assert not wanted.any()
@@ -72,7 +73,7 @@ def test_every_activation(xp, case, shape):
 
 
 def reference(which, case, *arrays):
-    return getattr(kernels, f"bias_activation{which}_reference")(case[0], *arrays, **case[1])
+    return getattr(references, f"bias_activation{which}")(case[0], *arrays, **case[1])
 
 
 def test_only_what_is_needed(xp):
@@ -102,7 +103,7 @@ def test_results_in_given_memory(xp, dtype):
     assert_same(to_numpy(g), bias_relu_backward_reference(gradient, expected)[0])
     total = xp.empty((40,), dtype)
     assert kernels.column_sum(x, out=total) is total
-    assert_same(to_numpy(total), kernels.column_sum_reference(expected))
+    assert_same(to_numpy(total), references.column_sum(expected))
 
 
 def test_launches_are_counted(xp):

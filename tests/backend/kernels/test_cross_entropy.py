@@ -1,6 +1,7 @@
-"""The cross entropy of logits and classes and its gradient against NumPy references, on emulated threads."""
+"""The cross entropy of logits and classes and its gradient against what the CPU computes, on emulated threads."""
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
@@ -64,14 +65,14 @@ def close(found, expected, scale=1.0):
 
 def assert_right(x, classes, reduction, **how):
     found, kept = forward(x, classes, reduction, **how)
-    expected, wanted = kernels.cross_entropy_reference(x, classes, reduction)
+    expected, wanted = references.cross_entropy(x, classes, reduction)
     terms = 1 if reduction == "mean" else len(x) ** 0.5
     close(found, expected, terms)
     for one, other in zip(kept, wanted, strict=True):
         assert_close(one, other, rtol=1e-5, atol=1e-5)
     g = quarters((len(x),) if reduction == "none" else (), x.dtype)
     close(backward(g, x, classes, kept, how.get("offset", 0)),
-          kernels.cross_entropy_backward_reference(g, x, classes, wanted), 10)  # fmt: skip
+          references.cross_entropy_backward(g, x, classes, wanted), 10)  # fmt: skip
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -141,13 +142,13 @@ def test_nan_and_infinity_stay_in_their_row(dtype, cols, smoothing):
     x[6] = np.nan
     classes = kernels.Classes(np.array([0, 0, 0, 0, 0, 0, -100, 0, 1]), None, -100, smoothing)
     found, kept = forward(x, classes, "none")
-    expected, wanted = kernels.cross_entropy_reference(x, classes, "none")
+    expected, wanted = references.cross_entropy(x, classes, "none")
     close(found, expected)
     assert np.isnan(found.astype(float)).tolist() == [False, True, True, True, *[False] * 5]
     assert found[4] == (np.inf if smoothing else 0)
     assert found[5] == np.inf
     g = np.ones(9, dtype)
-    close(backward(g, x, classes, kept), kernels.cross_entropy_backward_reference(g, x, classes, wanted))
+    close(backward(g, x, classes, kept), references.cross_entropy_backward(g, x, classes, wanted))
 
 
 def test_a_factor_of_each_row(dtype):
@@ -155,7 +156,7 @@ def test_a_factor_of_each_row(dtype):
     kept = forward(x, classes)[1]
     kept = kept._replace(factor=np.arange(40).astype(kept.factor.dtype) / 8)
     for g in (np.ones((), dtype), np.ones(40, dtype)):
-        close(backward(g, x, classes, kept), kernels.cross_entropy_backward_reference(g, x, classes, kept))
+        close(backward(g, x, classes, kept), references.cross_entropy_backward(g, x, classes, kept))
 
 
 @pytest.mark.parametrize("shape", [(9, 24), (900, 40), (5, 18000)], ids=str)
@@ -168,14 +169,14 @@ def test_a_class_out_of_range_makes_its_row_nan(dtype, smoothing, shape):
     outside = np.isin(np.arange(len(x)), [1, 2, 3, 4])
     for reduction in REDUCTIONS:
         found, kept = forward(x, classes, reduction)
-        expected, wanted = kernels.cross_entropy_reference(x, classes, reduction)
+        expected, wanted = references.cross_entropy(x, classes, reduction)
         close(found, expected)
         assert np.isnan(found.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
         assert np.isnan(kept.counts).tolist() == outside.tolist()  # for second derivatives
         g = np.ones(found.shape, dtype)
         dx = backward(g, x, classes, kept)
         assert (np.isnan(dx.astype(float)) == outside[:, None]).all()
-        close(dx, kernels.cross_entropy_backward_reference(g, x, classes, wanted), 10)
+        close(dx, references.cross_entropy_backward(g, x, classes, wanted), 10)
 
 
 def test_large_logits_lose_nothing(dtype):

@@ -1,11 +1,10 @@
 """bias_activation_double_backward against its NumPy reference, on emulated threads."""
 
+import kernel_references as references
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, double_backward, from_result, has_second_derivative
 from emulated import ORDERS, assert_close, assert_same, quarters
-
-from autograd_gpu.backend import kernels
 
 pytestmark = pytest.mark.cpu
 SHAPES = [(1, 1), (1, 8), (2, 3), (37, 24), (40, 45), (3, 520), (4300, 1), (2100, 8)]  # the last two in several parts
@@ -27,7 +26,7 @@ def assert_all_same(found, expected):
 
 
 def reference(case, *arrays, **how):
-    return kernels.bias_activation_double_backward_reference(case[0], *arrays, **how, **case[1])
+    return references.bias_activation_double_backward(case[0], *arrays, **how, **case[1])
 
 
 def draw(shape, dtype, make=quarters):

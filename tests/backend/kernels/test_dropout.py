@@ -1,6 +1,7 @@
-"""dropout and channel_dropout against their NumPy reference, on emulated threads."""
+"""dropout and channel_dropout against what the CPU computes, on emulated threads."""
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import DTYPES, ORDERS, Placed, assert_same, quarters, unset
@@ -44,14 +45,14 @@ def dropout(x, mask, offset=0, in_place=False, order="forward", check="none"):
 def test_dropout(dtype, sizes, offset, order):
     mask, shape = masked(*sizes)
     x = quarters(shape, dtype)
-    assert_same(dropout(x, mask, offset, order=order), kernels.dropout_reference(x, mask, *NUMBERS))
+    assert_same(dropout(x, mask, offset, order=order), references.dropout(x, mask, *NUMBERS))
 
 
 @pytest.mark.parametrize("sizes", [(2, 27, 1), (2, 32, 1), (2, 5, 24), (2, 5, 7)], ids=str)
 def test_into_its_input(dtype, sizes):
     mask, shape = masked(*sizes)
     x = quarters(shape, dtype)
-    assert_same(dropout(x, mask, in_place=True), kernels.dropout_reference(x, mask, *NUMBERS))
+    assert_same(dropout(x, mask, in_place=True), references.dropout(x, mask, *NUMBERS))
 
 
 @pytest.mark.parametrize("check", ["races", "undefined"])
@@ -60,7 +61,7 @@ def test_no_race_and_no_undefined_behaviour(dtype, offset, check):
     for sizes in ((1, 0, 1), (1, 1, 1), (1, 517, 1), (70, 16, 1), (3, 5, 24), (1, 2, 4501)):
         mask, shape = masked(*sizes)
         x = quarters(shape, dtype)
-        assert_same(dropout(x, mask, offset, check=check), kernels.dropout_reference(x, mask, *NUMBERS))
+        assert_same(dropout(x, mask, offset, check=check), references.dropout(x, mask, *NUMBERS))
 
 
 @pytest.mark.parametrize("each", [1, 9])
@@ -69,7 +70,7 @@ def test_what_is_dropped_does_not_spread(dtype, each):
     mask, shape = masked(1, 40, each)
     for value in (np.nan, np.inf, -np.inf):
         found = dropout(np.full(shape, value, dtype), mask).astype(np.float64).ravel()
-        kept = np.repeat(kernels.mask_reference(mask), each)
+        kept = np.repeat(references.mask_bits(mask), each)
         np.testing.assert_array_equal(found[kept], np.full(kept.sum(), value))
         assert (found[~kept] == -2).all()
 
@@ -77,19 +78,19 @@ def test_what_is_dropped_does_not_spread(dtype, each):
 @pytest.mark.parametrize(("keep", "share"), [(0.0, 0), (1.0, 1)])
 def test_all_or_nothing(dtype, keep, share):
     mask, shape = masked(1, 400, keep=keep)
-    assert kernels.mask_reference(mask).mean() == share
+    assert references.mask_bits(mask).mean() == share
     x = quarters(shape, dtype)
     assert_same(dropout(x, mask), (x * 1.25 + 0.5).astype(dtype) if share else np.full(shape, -2, dtype))
 
 
 def test_a_mask_depends_on_neither_dtype_nor_alignment_nor_what_follows():
-    expected = kernels.mask_reference(kernels.Mask(1, 2, 0.5, 64))
+    expected = references.mask_bits(kernels.Mask(1, 2, 0.5, 64))
     for each, shape in ((1, (1, 64)), (6, (64, 6))):
         for dtype in DTYPES:
             for offset in (0, 1):
                 found = dropout(np.ones(shape, dtype), kernels.Mask(1, 2, 0.5, 64, each), offset)
                 assert ((found > 0).reshape(64, each) == expected[:, None]).all()
-    assert (kernels.mask_reference(kernels.Mask(1, 2, 0.5, 90))[:64] == expected).all()
+    assert (references.mask_bits(kernels.Mask(1, 2, 0.5, 90))[:64] == expected).all()
 
 
 def test_a_mask_of_more_than_two_to_the_32_bits():
@@ -97,7 +98,7 @@ def test_a_mask_of_more_than_two_to_the_32_bits():
     mask = kernels.Mask(5, 2**32, 0.5, 64)
     x = np.ones((1, 64), np.float32)
     first, later = dropout(x, mask), dropout(x, kernels.Mask(5, 0, 0.5, 64))
-    assert_same(first, kernels.dropout_reference(x, mask, *NUMBERS))
+    assert_same(first, references.dropout(x, mask, *NUMBERS))
     assert (first != later).any()
     (blocks, parts), (across, deep) = kernels.tiles(1, 2**36, 4, 4)
     assert (blocks * across * 4, parts, deep) == (2**36, 1, 1)

@@ -1,5 +1,6 @@
 """foreach against its NumPy reference, on emulated threads."""
 
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, assert_close, assert_same
@@ -37,7 +38,7 @@ def drawn(name, dtype, sizes=SIZES):
 
 def check(name, found, inputs, a=0.75, b=2.0):
     for result, *row in zip(found, *inputs, strict=True):
-        expected = kernels.foreach_reference(name, *row, a=a, b=b)
+        expected = references.foreach(name, *row, a=a, b=b)
         epsilon = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}[str(result.dtype)]
         assert_close(result, expected, rtol=epsilon, atol=epsilon)
 
@@ -67,7 +68,7 @@ def test_extremes(name, dtype):
 def test_lerp_meets_its_ends(weight):
     inputs = [[np.float32([0.1, 1e8, -3.0])], [np.float32([0.7, 1.0, 5.0])]]
     (found,) = foreach("lerp_scalar", inputs, a=weight)
-    assert_close(found, kernels.foreach_reference("lerp_scalar", inputs[0][0], inputs[1][0], a=weight), rtol=1e-6)
+    assert_close(found, references.foreach("lerp_scalar", inputs[0][0], inputs[1][0], a=weight), rtol=1e-6)
     if weight in (0.0, 1.0):
         assert_same(found, inputs[int(weight)][0])
 

@@ -1,5 +1,6 @@
 """layer_norm, its backward and the gradients of its parameters against NumPy references, on emulated threads."""
 
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, assert_close, assert_same, quarters
@@ -30,7 +31,7 @@ def drawn(dtype, shape):
 
 def check_forward(found, x, weight, bias, centered, eps=1e-5):
     out, mean, rstd = found
-    expected, middle, scale = kernels.layer_norm_reference(x, weight, bias, eps, centered)
+    expected, middle, scale = references.layer_norm(x, weight, bias, eps, centered)
     assert_close(out, expected, **near(x.dtype, 4.0))
     assert_close(rstd, scale, **near(rstd.dtype))
     if centered:
@@ -52,7 +53,7 @@ def test_forward_and_backward(dtype, shape, offset, order):
     x, g, weight, bias = drawn(dtype, shape)
     how = {"offset": offset, "order": order}
     middle, scale = check_forward(forward(x, weight, bias, eps=0.1, **how), x, weight, bias, True, eps=0.1)
-    expected = kernels.layer_norm_backward_reference(g, x, weight, middle, scale)
+    expected = references.layer_norm_backward(g, x, weight, middle, scale)
     held = kernels.held(shape[1], 1 if offset or shape[1] % 8 else 16 // dtype.itemsize)
     dx, *sums = backward(g, x, weight, middle, scale, need=(held, held), **how)
     assert_close(dx, expected[0], **near(dtype, 32.0))
@@ -64,7 +65,7 @@ def test_forward_and_backward(dtype, shape, offset, order):
 def test_rms_norm(dtype, shape):
     x, g, weight, _ = drawn(dtype, shape)
     zeros, scale = check_forward(forward(x, weight, eps=0.1, centered=False), x, weight, None, False, eps=0.1)
-    expected = kernels.layer_norm_backward_reference(g, x, weight, zeros, scale, centered=False)
+    expected = references.layer_norm_backward(g, x, weight, zeros, scale, centered=False)
     dx, _, _ = backward(g, x, weight, None, scale, need=(False, False))
     assert_close(dx, expected[0], **near(dtype, 32.0))
     dweight, none = parameters(g, x, None, scale, need=(True, False))
@@ -83,7 +84,7 @@ def test_blocks_share_a_row(dtype, shape, shared, centered):
     middle, scale = check_forward(found, x, weight, bias, centered, eps=0.1)
     for factors in (weight, None):
         dx = backward(g, x, factors, middle if centered else None, scale, need=(False, False), shared=shared)[0]
-        expected = kernels.layer_norm_backward_reference(g, x, factors, middle, scale, centered)[0]
+        expected = references.layer_norm_backward(g, x, factors, middle, scale, centered)[0]
         assert_close(dx, expected, **near(dtype, 32.0))
 
 
@@ -93,8 +94,8 @@ def test_parts_and_needs(dtype, parts, need):
     """Also with parts that have no row of their own, and turns that have none for some of a block's threads."""
     for rows in (1, 70):
         x, g, weight, _ = drawn(dtype, (rows, 24))
-        _, mean, rstd = kernels.layer_norm_reference(x)
-        expected = kernels.layer_norm_backward_reference(g, x, weight, mean, rstd)
+        _, mean, rstd = references.layer_norm(x)
+        expected = references.layer_norm_backward(g, x, weight, mean, rstd)
         dx, *sums = backward(g, x, weight, mean, rstd, need, parts=parts)
         assert_close(dx, expected[0], **near(dtype, 4 * np.abs(rstd).max()))
         for found in (sums, parameters(g, x, mean, rstd, need, parts=parts)):
@@ -108,7 +109,7 @@ def test_without_parameters(dtype, centered):
     x, g, _, _ = drawn(dtype, (9, 40))
     middle, scale = check_forward(forward(x, centered=centered), x, None, None, centered)
     dx = backward(g, x, None, middle if centered else None, scale, need=(False, False))[0]
-    expected = kernels.layer_norm_backward_reference(g, x, None, middle, scale, centered)
+    expected = references.layer_norm_backward(g, x, None, middle, scale, centered)
     assert_close(dx, expected[0], **near(dtype, 8.0))
 
 
@@ -135,8 +136,8 @@ def test_ten_million_numbers_cost_no_digits(shared):
     x, g = np.random.random((2, 1, 10**7)).astype(np.float32)
     out, mean, rstd = forward(x, shared=shared)
     dx = backward(g, x, None, mean, rstd, need=(False, False), shared=shared)[0]
-    exact = kernels.layer_norm_reference(x.astype(float))
-    slope = kernels.layer_norm_backward_reference(g.astype(float), x.astype(float), None, *exact[1:])[0]
+    exact = references.layer_norm(x.astype(float))
+    slope = references.layer_norm_backward(g.astype(float), x.astype(float), None, *exact[1:])[0]
     for found, wanted, close in [*zip((out, mean, rstd), exact, (5e-7,) * 3, strict=True), (dx, slope, 5e-6)]:
         assert np.abs(found - wanted).max() <= close * np.abs(wanted).max()
 
@@ -158,11 +159,11 @@ def test_constant_rows(dtype, cols, shared):
 def test_nan_and_infinity_stay_in_their_row(dtype, centered, cols, shared):
     x, g, weight, bias = drawn(dtype, (9, cols))
     x[4, 1], x[5, cols - 1], g[6, 0], g[7, 1] = np.nan, np.inf, np.nan, -np.inf
-    middle, scale = kernels.layer_norm_reference(x, eps=1.0, centered=centered)[1:]
+    middle, scale = references.layer_norm(x, eps=1.0, centered=centered)[1:]
     check_forward(forward(x, weight, bias, 1.0, centered, shared=shared), x, weight, bias, centered, 1.0)
     given = g, x, weight, middle if centered else None, scale
     found = backward(*given, need=(False, False), shared=shared)[0]
-    expected = kernels.layer_norm_backward_reference(g, x, weight, middle, scale, centered)[0]
+    expected = references.layer_norm_backward(g, x, weight, middle, scale, centered)[0]
     plain = [0, 1, 2, 3, 8]
     assert_close(found[plain], expected[plain], **near(dtype, 32.0))
     np.testing.assert_array_equal(np.isnan(found.astype(float)), np.isnan(expected.astype(float)))

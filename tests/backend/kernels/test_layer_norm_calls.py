@@ -1,5 +1,6 @@
 """layer_norm, rms_norm and their gradients on CuPy arrays, on a GPU or emulated."""
 
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import assert_close, assert_same
@@ -32,16 +33,16 @@ def assert_all_close(found, expected, dtype, scale=1.0):
 def test_results_are_those_of_the_references(xp, dtype, shape):
     (x, g, weight, bias), numbers = draw(xp, shape, dtype)
     out, mean, rstd = kernels.layer_norm(x, weight, bias, eps=0.01)
-    expected = kernels.layer_norm_reference(numbers[0], *numbers[2:], eps=0.01)
+    expected = references.layer_norm(numbers[0], *numbers[2:], eps=0.01)
     assert_all_close((out, mean, rstd), expected, dtype)
     found = kernels.layer_norm_backward(g, x, weight, mean, rstd)
-    gradients = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], *expected[1:])
+    gradients = references.layer_norm_backward(numbers[1], numbers[0], numbers[2], *expected[1:])
     assert_all_close(found, gradients, dtype, scale=10 * np.sqrt(max(out.size, 1)))
     rms, rstd = kernels.rms_norm(x, weight, eps=0.01)
-    wanted, zeros, scale = kernels.layer_norm_reference(numbers[0], numbers[2], None, 0.01, centered=False)
+    wanted, zeros, scale = references.layer_norm(numbers[0], numbers[2], None, 0.01, centered=False)
     assert_all_close((rms, rstd), (wanted, scale), dtype)
     found = kernels.rms_norm_backward(g, x, weight, rstd)
-    gradients = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], zeros, scale, centered=False)
+    gradients = references.layer_norm_backward(numbers[1], numbers[0], numbers[2], zeros, scale, centered=False)
     assert_all_close(found, gradients[:2], dtype, scale=10 * np.sqrt(max(out.size, 1)))
 
 
@@ -118,7 +119,7 @@ def test_gradients_of_parameters_begin_at_sixteen_bytes(xp, dtype, rows, cols):
     assert sum(counts.launches.values()) == 1 + (rows == 600 and cols > 1)
     assert [array.data.ptr % 16 for array in found] == [0, 0]
     middle, scale = to_numpy(mean), to_numpy(rstd)
-    expected = kernels.layer_norm_backward_reference(numbers[1], numbers[0], numbers[2], middle, scale)
+    expected = references.layer_norm_backward(numbers[1], numbers[0], numbers[2], middle, scale)
     assert_all_close(found, expected[1:], dtype, scale=10 * np.sqrt(x.size))
 
 

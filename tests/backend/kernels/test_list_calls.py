@@ -2,6 +2,7 @@
 
 import math
 
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import DTYPES, assert_close
@@ -38,20 +39,20 @@ def test_results_are_those_of_the_references(xp, dtype):
     (p, b, g, m, v), numbers = zip(*(draw(xp, dtype) for _ in range(5)), strict=True)
     for order in (1, 2, math.inf):
         total = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order))
-        assert_close(total, kernels.list_norm_reference(numbers[2], order), rtol=1e-5)
+        assert_close(total, references.list_norm(numbers[2], order), rtol=1e-5)
         each = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order, each=True))
-        expected = [kernels.list_norm_reference([array], order) for array in numbers[2]]
+        expected = [references.list_norm([array], order) for array in numbers[2]]
         assert_close(each, np.array(expected), rtol=1e-5)
     kernels.limit_norm(kernels.tensor_lists([g]), xp.asarray(4.0, kernels.wide(dtype)), 1.0)
-    limited = [kernels.limit_norm_reference(array, 4.0, 1.0) for array in numbers[2]]
+    limited = [references.limit_norm(array, 4.0, 1.0) for array in numbers[2]]
     momentum = SGD._replace(momentum=0.9)
     kernels.sgd_step(kernels.tensor_lists([p, b], [g]), True, momentum)
-    stepped = [kernels.sgd_step_reference(row, momentum) for row in zip(numbers[0], numbers[1], limited, strict=True)]
+    stepped = [references.sgd_step(row, momentum) for row in zip(numbers[0], numbers[1], limited, strict=True)]
     adam = AdamNumbers(sign=1.0, decay=0.1, keep=0.9, beta1=0.8, beta2=0.95, rate=0.02, eps=1e-3)
     kernels.adam_step(kernels.tensor_lists([b, m, v], [g]), False, adam)
     for i, (parameter, buffer) in enumerate(stepped):
         assert_close(to_numpy(p[i]), parameter, rtol=epsilon, atol=epsilon)
-        expected = kernels.adam_step_reference((buffer, numbers[3][i], numbers[4][i], limited[i]), adam)
+        expected = references.adam_step((buffer, numbers[3][i], numbers[4][i], limited[i]), adam)
         for found, wanted in zip((b[i], m[i], v[i]), expected, strict=True):
             assert_close(to_numpy(found), wanted, rtol=2 * epsilon, atol=2 * epsilon)
 
@@ -198,8 +199,8 @@ def test_foreach_on_arrays(xp):
         assert kernels.foreach("sqrt", x, x)
     assert counts.launches == {"foreach_add": 1, "foreach_sqrt": 1}
     for found, root, a, b in zip(out, x, known, other, strict=True):
-        assert_close(to_numpy(found), kernels.foreach_reference("add", a, b, a=-0.5), rtol=1e-6, atol=1e-6)
-        assert_close(to_numpy(root), kernels.foreach_reference("sqrt", a), rtol=1e-6)
+        assert_close(to_numpy(found), references.foreach("add", a, b, a=-0.5), rtol=1e-6, atol=1e-6)
+        assert_close(to_numpy(root), references.foreach("sqrt", a), rtol=1e-6)
     assert not kernels.foreach("sqrt", [x[0], x[0][:2]], [x[0], x[0][:2]])
     with pytest.raises(ValueError, match="foreach: mul takes 2 lists, not 1"):
         kernels.foreach("mul", out, x)

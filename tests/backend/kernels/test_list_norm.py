@@ -3,6 +3,7 @@
 import math
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset
@@ -37,8 +38,8 @@ def list_norm(norm, arrays, offsets=None, each=False, **how):
 @pytest.mark.parametrize("order", ORDERS)
 def test_norms(dtype, norm, order):
     arrays = [quarters((size,), dtype) for size in SIZES]
-    expected = [kernels.list_norm_reference([array], NORMS[norm]) for array in arrays]
-    total = kernels.list_norm_reference(arrays, NORMS[norm])
+    expected = [references.list_norm([array], NORMS[norm]) for array in arrays]
+    total = references.list_norm(arrays, NORMS[norm])
     assert_close(list_norm(norm, arrays, OFFSETS, order=order), total, rtol=1e-6)
     assert_close(list_norm(norm, arrays, OFFSETS, each=True, order=order), np.array(expected), rtol=1e-6)
 
@@ -46,7 +47,7 @@ def test_norms(dtype, norm, order):
 def test_norm_of_many_chunks(norm):
     """More partial results than the second launch has threads."""
     arrays = [np.random.randn(70).astype("float32") for _ in range(700)]
-    assert_close(list_norm(norm, arrays), kernels.list_norm_reference(arrays, NORMS[norm]), rtol=2e-6)
+    assert_close(list_norm(norm, arrays), references.list_norm(arrays, NORMS[norm]), rtol=2e-6)
 
 
 def test_norm_of_nothing(dtype, norm):
@@ -82,7 +83,7 @@ def limit(arrays, norm, most, offsets=None, **how):
 def test_limit(dtype, norm, order):
     arrays = [np.random.randn(size).astype(dtype) for size in SIZES]
     for found, array in zip(limit(arrays, norm, 1.0, OFFSETS, order=order), arrays, strict=True):
-        assert_same(found, kernels.limit_norm_reference(array, norm, 1.0))
+        assert_same(found, references.limit_norm(array, norm, 1.0))
 
 
 @pytest.mark.parametrize("check", ["races", "undefined"])
@@ -91,4 +92,4 @@ def test_no_race_and_no_undefined_behaviour(dtype, norm, offset, check):
     arrays, offsets = [quarters((size,), dtype) for size in (1, 0, 37, 600)], [offset] * 4
     assert_same(list_norm(norm, arrays, offsets, check=check), list_norm(norm, arrays))
     for found, array in zip(limit(arrays, 3.0, 1.0, offsets, check=check), arrays, strict=True):
-        assert_same(found, kernels.limit_norm_reference(array, 3.0, 1.0))
+        assert_same(found, references.limit_norm(array, 3.0, 1.0))

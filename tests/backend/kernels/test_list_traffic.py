@@ -22,7 +22,7 @@ ROWS = {
         r"^\| `(\w+)`( (?:with|of) [^|]+)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECTION, re.MULTILINE
     )
 }
-INPUTS = {functor: inputs for functor, inputs, _ in FUNCTIONS.values()}
+INPUTS = dict(FUNCTIONS.values())
 OVER_LISTS = [name for name, instance in kernels.INSTANCES.items() if instance.parameters[0].kind == "table"]
 
 

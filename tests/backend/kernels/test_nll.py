@@ -1,6 +1,7 @@
 """nll and its gradient against NumPy references, on emulated threads."""
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
@@ -60,13 +61,13 @@ def test_losses_and_gradients(dtype, shape, weighed, reduction):
     if shape == (1, 1):
         classes.target[0] = 0
     found, factor = forward(x, classes, reduction)
-    for one, other in zip((found, factor), kernels.nll_reference(x, classes, reduction), strict=True):
+    for one, other in zip((found, factor), references.nll(x, classes, reduction), strict=True):
         close(one, other)
     g = quarters((shape[0],) if reduction == "none" else (), dtype)
     for offset in (0, 1):
         found = backward(g, classes, shape, factor, offset)
-        close(found, kernels.nll_backward_reference(g, classes, shape[1], factor))
-    assert_same(backward(g, classes, shape), kernels.nll_backward_reference(g, classes, shape[1]))
+        close(found, references.nll_backward(g, classes, shape[1], factor))
+    assert_same(backward(g, classes, shape), references.nll_backward(g, classes, shape[1]))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -89,11 +90,11 @@ def test_a_class_out_of_range_makes_its_row_nan(dtype, reduction):
     classes.target[:] = [0, 5, -100, -1, 2**62, 4, 255]
     outside = np.array([False, True, False, True, True, False, True])
     found, factor = forward(x, classes, reduction)
-    close(found, kernels.nll_reference(x, classes, reduction)[0])
+    close(found, references.nll(x, classes, reduction)[0])
     assert np.isnan(found.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
     g = np.ones(found.shape, dtype)
     dx = backward(g, classes, x.shape, factor)
-    close(dx, kernels.nll_backward_reference(g, classes, 5, factor))
+    close(dx, references.nll_backward(g, classes, 5, factor))
     assert (np.isnan(dx.astype(float)) == outside[:, None]).all()
 
 

@@ -1,5 +1,6 @@
 """dropout and the random numbers of backend/kernels/ on CuPy arrays, on a GPU or emulated."""
 
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import DTYPES, assert_close, assert_same, on_device, quarters
@@ -18,7 +19,7 @@ def test_dropout(xp, dtype, offset):
         numbers = quarters(shape, dtype)
         x = on_device(xp, numbers, offset)
         mask = kernels.Mask(9, 2**40, 0.4, count, each)
-        expected = kernels.dropout_reference(numbers, mask, *NUMBERS)
+        expected = references.dropout(numbers, mask, *NUMBERS)
         with profiler.count() as counts:
             assert_same(to_numpy(kernels.dropout(x, mask, *NUMBERS)), expected)
         assert sum(counts.launches.values()) == (numbers.size > 0)
@@ -33,7 +34,7 @@ def test_numbers(xp, name, dtype):
         with profiler.count() as counts:
             found = to_numpy(kernels.random_numbers(name, shape, dtype, 2**63, 2**33, 2.0, 0.5))
         assert sum(counts.launches.values()) == (found.size > 0)
-        expected = kernels.random_numbers_reference(name, shape, dtype, 2**63, 2**33, 2.0, 0.5)
+        expected = references.random_numbers(name, shape, dtype, 2**63, 2**33, 2.0, 0.5)
         rtol = {"float16": 2e-3, "bfloat16": 2e-2}.get(str(dtype), 1e-5)
         assert_close(found, expected, rtol=rtol, atol=1e-5)
 
@@ -42,9 +43,9 @@ def test_bits_and_integers(xp):
     for shape in ((), (0, 3), (5,), (30, 41)):
         found = to_numpy(kernels.random_bits(shape, 0.3, 1, 2))
         assert found.dtype == bool
-        assert found.ravel().tolist() == kernels.mask_reference(kernels.Mask(1, 2, 0.3, found.size)).tolist()
+        assert found.ravel().tolist() == references.mask_bits(kernels.Mask(1, 2, 0.3, found.size)).tolist()
         for bounds in ((-3, 5), (-(2**63), 2**62)):
-            expected = kernels.random_integers_reference(shape, *bounds, 1, 2)
+            expected = references.random_integers(shape, *bounds, 1, 2)
             assert_same(to_numpy(kernels.random_integers(shape, *bounds, 1, 2)), expected)
 
 

@@ -3,6 +3,7 @@
 import re
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from checkout import ROOT
@@ -51,7 +52,7 @@ def run(case, arrays, offset=0, **how):
 
 def expected(case, arrays):
     kernel, activation = case
-    reference = getattr(kernels, f"{kernel}_reference")
+    reference = getattr(references, kernel)
     return reference(*arrays.values()) if activation is None else reference(activation, *arrays.values())
 
 

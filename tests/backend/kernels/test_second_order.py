@@ -3,6 +3,7 @@
 import re
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from activation_cases import CASES, IDS, from_result, has_second_derivative
@@ -128,8 +129,8 @@ def test_chain_stream(dtype, form, d, seconds, shared, offset, order):
         f1, f2 = normal((rows, cols), dtype), normal((rows, cols), dtype)
         stream, g = streams(rows, cols, d, form, dtype, seconds, shared)
         found = chained(f1, f2, stream, d, form, offset, order=order)
-        near([found], [kernels.chain_stream_reference(f1, f2, stream, d, form)], dtype, d)
-        expected = kernels.chain_stream_backward_reference(g, f1, f2, stream, d, form)
+        near([found], [references.chain_stream(f1, f2, stream, d, form)], dtype, d)
+        expected = references.chain_stream_backward(g, f1, f2, stream, d, form)
         near(chained_back(g, f1, f2, stream, d, form, offset, order=order), expected, dtype, 4 * d)
 
 
@@ -171,9 +172,9 @@ def test_pushed_curve(case, dtype, form, shape, d, seconds, shared, order):
     saved, bias = arrays_of(case, shape, dtype)
     stream, g = streams(*shape, d, form, dtype, seconds, shared)
     found = pushed(case, saved, bias, stream, d, form, order=order)
-    expected = kernels.activation_jet_reference(case[0], saved, bias, stream, d, form, **case[1])
+    expected = references.activation_jet(case[0], saved, bias, stream, d, form, **case[1])
     near([found], [expected], dtype, scale(case))
-    expected = kernels.activation_jet_backward_reference(case[0], g, saved, bias, stream, d, form, **case[1])
+    expected = references.activation_jet_backward(case[0], g, saved, bias, stream, d, form, **case[1])
     found = pushed_back(case, g, saved, bias, stream, d, form, order=order)
     near((found[0], None, found[2]), expected, dtype, scale(case))
     near(found[1:2], expected[1:2], dtype, scale(case) * 10)
@@ -184,7 +185,7 @@ def test_sums_in_parts_and_without_bias(dtype, parts):
     case = ("silu", {})
     saved, _ = arrays_of(case, (70, 24), dtype)
     stream, g = streams(70, 24, 2, FULL, dtype)
-    expected = kernels.activation_jet_backward_reference("silu", g, saved, None, stream, 2, FULL)
+    expected = references.activation_jet_backward("silu", g, saved, None, stream, 2, FULL)
     near(pushed_back(case, g, saved, None, stream, 2, FULL, parts=parts)[1:2], expected[1:2], dtype, 40)
 
 
@@ -201,7 +202,7 @@ def test_each_gradient_of_a_curve_alone(dtype, wanted):
 
 def test_references_are_the_third_derivatives(case):
     """third is the derivative of the second derivative by what is saved."""
-    act, (_, _, a, b) = second_order.ACTIVATIONS[choose(case[0], **case[1]).functor], choose(case[0], **case[1])
+    act, (_, _, a, b) = references.ACTIVATIONS[choose(case[0], **case[1]).functor], choose(case[0], **case[1])
     s, step = np.linspace(0.1, 0.9, 9) if from_result(case) else np.linspace(-1.55, 1.35, 9), 1e-5
     slope = (act.second_derivative(s + step, a, b) - act.second_derivative(s - step, a, b)) / (2 * step)
     np.testing.assert_allclose(act.third(s, a, b), slope, rtol=1e-6, atol=1e-6 * scale(case))
@@ -219,7 +220,7 @@ def test_local_terms(dtype, o, d, shared, offset, order):
         a, f2 = normal((rows, o, cols), dtype), normal((rows, cols), dtype)
         t = normal((d, cols) if shared else (rows, d, cols), dtype)
         found = local(a, f2, t, offset, order=order)
-        near([found], [kernels.local_terms_reference(a, f2, t)], dtype, 20)
+        near([found], [references.local_terms(a, f2, t)], dtype, 20)
         np.testing.assert_array_equal(found, found.swapaxes(-1, -2))
 
 

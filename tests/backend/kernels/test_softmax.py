@@ -1,6 +1,7 @@
 """softmax, its logarithm and their gradients against NumPy references, on emulated threads."""
 
 import emulated
+import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset, width_of
@@ -51,17 +52,17 @@ def close(found, expected, scale=1.0):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_softmax(dtype, shape, offset, logarithm):
     x = quarters(shape, dtype)
-    close(softmax(x, logarithm, offset=offset), kernels.softmax_reference(x, logarithm))
+    close(softmax(x, logarithm, offset=offset), references.softmax(x, logarithm))
 
 
 @pytest.mark.parametrize("logarithm", LOGARITHM)
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_backward(dtype, shape, offset, logarithm):
-    g, out = quarters(shape, dtype), kernels.softmax_reference(quarters(shape, dtype), logarithm)
+    g, out = quarters(shape, dtype), references.softmax(quarters(shape, dtype), logarithm)
     found = backward(g, out, logarithm, offset=offset)
     scale = np.abs(g.astype(float)).sum(-1).max() if logarithm else 4.0
-    close(found, kernels.softmax_backward_reference(g, out, logarithm), scale)
+    close(found, references.softmax_backward(g, out, logarithm), scale)
 
 
 @pytest.mark.parametrize("logarithm", LOGARITHM)
@@ -72,10 +73,10 @@ def test_parts(dtype, shape, parts, logarithm):
     if parts == 300 and shape[0] > 5:
         return
     x, g = quarters(shape, dtype), quarters(shape, dtype)
-    expected = kernels.softmax_reference(x, logarithm)
+    expected = references.softmax(x, logarithm)
     close(softmax(x, logarithm, parts=parts), expected)
     scale = np.abs(g.astype(float)).sum(-1).max() if logarithm else 4.0
-    wanted = kernels.softmax_backward_reference(g, expected, logarithm)
+    wanted = references.softmax_backward(g, expected, logarithm)
     for inplace in (False, True):
         close(backward(g, expected, logarithm, parts=parts, inplace=inplace), wanted, scale)
 
@@ -108,7 +109,7 @@ def test_nan_and_infinity_stay_in_their_row(dtype, cols, parts, logarithm, safe)
     x[4, 1:] = x[5, :-1] = -np.inf
     x[6, :2] = -np.inf, np.inf
     x[7] = np.nan
-    found, expected = softmax(x, logarithm, safe, parts=parts), kernels.softmax_reference(x, logarithm, safe)
+    found, expected = softmax(x, logarithm, safe, parts=parts), references.softmax(x, logarithm, safe)
     close(found, expected)
     lost = np.isnan(found.astype(float))
     expected = [i in (1, 2, 6, 7) or (i == 3 and not safe) for i in range(9)]
@@ -127,7 +128,7 @@ def test_large_numbers_do_not_overflow(dtype, parts):
 def test_a_larger_number_in_every_turn(dtype, parts):
     """Each scales down what was summed before, in its part and in all of them."""
     x = np.linspace(-40, 40, 20000).astype(dtype).reshape(1, -1)
-    close(softmax(x, parts=parts), kernels.softmax_reference(x))
+    close(softmax(x, parts=parts), references.softmax(x))
 
 
 @pytest.mark.parametrize("parts", [1, None])
@@ -139,8 +140,8 @@ def test_sums_of_ten_million_numbers_are_as_exact_as_pytorchs(logarithm, parts):
     given = torch.tensor(x, requires_grad=True)
     there = (torch.log_softmax if logarithm else torch.softmax)(given, -1)
     there.backward(torch.tensor(g))
-    exact = kernels.softmax_reference(x.astype(float), logarithm)
-    slope = kernels.softmax_backward_reference(g.astype(float), exact, logarithm)
+    exact = references.softmax(x.astype(float), logarithm)
+    slope = references.softmax_backward(g.astype(float), exact, logarithm)
     out = softmax(x, logarithm, parts=parts)
     dx = backward(g, out, logarithm, parts=parts)
     for found, other, wanted in ((out, there.detach(), exact), (dx, given.grad, slope)):
@@ -151,7 +152,7 @@ def test_sums_of_ten_million_numbers_are_as_exact_as_pytorchs(logarithm, parts):
 @pytest.mark.parametrize("logarithm", LOGARITHM)
 def test_gradient_in_the_memory_of_the_other(dtype, logarithm):
     for cols in (24, 9001):
-        g, out = quarters((3, cols), dtype), kernels.softmax_reference(quarters((3, cols), dtype), logarithm)
+        g, out = quarters((3, cols), dtype), references.softmax(quarters((3, cols), dtype), logarithm)
         assert_same(backward(g, out, logarithm, inplace=True), backward(g, out, logarithm))
 
 

@@ -9,14 +9,13 @@ from checkout import ROOT
 from emulated import Placed
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.activations import ACTIVATIONS
+from autograd_gpu.backend.kernels.activations import STRAIGHT
 
 pytestmark = pytest.mark.cpu
 TEXT = (ROOT / "docs" / "kernels.md").read_text()
 SECTION = TEXT.partition("## Bytes per element")[2].partition("## ")[0]
 ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECTION, re.MULTILINE)
 NAMED = {row[0] for row in ROWS}
-FLAT = [name for name, activation in ACTIVATIONS.items() if activation.second is None]
 COLS = 64
 ALONG = (  # threads walk along rows
     "row_sum", "softmax", "softmax_backward", "cross_entropy", "cross_entropy_backward", "channel_dropout"
@@ -27,7 +26,7 @@ ZEROS = dict.fromkeys(("by_result", "smoothing", "reduction"), 0)
 def documented(name):
     """What the page says of an instance: the arrays that it reads and writes, and bytes per element by dtype."""
     kernel, functor = name.partition("<")[0], re.split("[<,]", name)[1]
-    flat = kernel == "bias_activation_double_backward" and functor in FLAT
+    flat = kernel == "bias_activation_double_backward" and functor in STRAIGHT
     (row,) = [row for row in ROWS if row[0] == kernel and bool(row[1]) == flat]
     reads, writes = [re.findall(r"\w+", cell) for cell in row[2:4]]
     float32, half, float64 = [int(cell) for cell in row[4].split("|")[:3]]

@@ -1,19 +1,13 @@
-"""Philox 4x32-10: random 32-bit words from counters (kernels/include/philox.cuh), and their kernel arguments."""
+"""Philox 4x32-10: random 32-bit words from counters (Salmon, Moraes, Dror, Shaw 2011)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.dtypes import uint64
-from .instances import Parameter
 
-COUNTERS = (Parameter("seed", "scalar", uint64), Parameter("start", "scalar", uint64))
-MASK = 2**64 - 1
-
-
-def words_reference(seed: int, start: int, count: int, turn: int = 0) -> np.ndarray:
-    """The random words of `count` counters from `start` on: (count, 4), uint32."""
-    counters = (np.arange(count, dtype=np.uint64) + np.uint64(start & MASK))
+def words(seed: int, start: int, count: int, turn: int = 0) -> np.ndarray:
+    """The words of `count` counters from `start` on, (count, 4), uint32; `turn` is the counters' upper half."""
+    counters = np.arange(count, dtype=np.uint64) + np.uint64(start % 2**64)
     low = np.uint64(2**32 - 1)
     c = [counters & low, counters >> np.uint64(32), *(np.full(count, half, np.uint64) for half in _halves(turn))]
     keys = _halves(seed)
@@ -28,8 +22,3 @@ def words_reference(seed: int, start: int, count: int, turn: int = 0) -> np.ndar
 def _halves(number: int) -> tuple[int, int]:
     """The lower and the upper 32 bits of a 64-bit number."""
     return number & (2**32 - 1), number >> 32 & (2**32 - 1)
-
-
-def threshold(probability: float) -> int:
-    """The bound below which a random 32-bit word is with this probability."""
-    return round(float(probability) * 2**32)
