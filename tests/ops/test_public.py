@@ -42,8 +42,7 @@ def gradients(module, outs, variables, seed):
     return module.autograd.grad([out * out for out in kept], variables, given, create_graph=True, allow_unused=True)
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:torch.chain_matmul is deprecated")
-@pytest.mark.filterwarnings("ignore:torch.* is deprecated in favor of torch.linalg")
+@pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("name", CALLS)
 def test_equals_pytorch(name, device):
     for call, arrays in inputs_of(name):
@@ -64,7 +63,7 @@ def test_equals_pytorch(name, device):
                 assert_equal(a, b, f"derivative {seed} of {name} by {i}", TOLERANCES.get(name, 1e-8))
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:torch.chain_matmul is deprecated")
+@pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("name", CALLS)
 def test_result_dtypes(name, device):
     """Where PyTorch takes the dtype."""

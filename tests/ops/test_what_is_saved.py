@@ -173,7 +173,7 @@ def test_every_op(row, device):
         check(Tried(f"{row.op}({sample})", ours, theirs), one_call)
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:torch.chain_matmul is deprecated")
+@pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_made_of_ops(name, device):
     for call, arrays in inputs_of(name)[: len(CALLS[name])]:

@@ -123,7 +123,6 @@ def assert_equal(found, expected, tolerance=1e-9):
     np.testing.assert_allclose(found.numpy(force=True), expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.filterwarnings("ignore:torch.chain_matmul is deprecated")
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients_are_pytorchs(name, device):
     torch = pytest.importorskip("torch")

@@ -25,7 +25,6 @@ def test_svd(a, options, device):
         assert not ours.V.any()
 
 
-@pytest.mark.filterwarnings("ignore:torch.qr is deprecated")
 @pytest.mark.parametrize("a", A.values(), ids=A)
 @pytest.mark.parametrize("some", [True, False])
 def test_qr(a, some, device):
