@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import pytest
+from custom_functions import Double
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import Function, forward_ad, graph, once_differentiable
@@ -244,16 +245,6 @@ def test_a_jvp_that_writes_to_the_array_increments_the_version():
 
 
 def test_a_jvp_in_place_in_inference_mode():
-    class Double(Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.mark_dirty(x)
-            return x.mul_(2)
-
-        @staticmethod
-        def jvp(ctx, t):
-            return t.mul_(2)
-
     with ag.inference_mode(), forward_ad.dual_level():
         assert forward_ad.unpack_dual(Double.apply(forward_ad.make_dual(x(), x()))).tangent.tolist() == [2, 4]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from custom_functions import Double
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import Function, gradcheck, gradgradcheck
@@ -147,16 +148,6 @@ class TestGradcheck:
             gradcheck(Wrong.apply, (leaf(2.0), leaf(1.0)), check_forward_ad=True, check_backward_ad=False, atol=100)
 
     def test_a_batch_of_tangents_that_jvp_writes_to(self):
-        class Double(Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.mark_dirty(x)
-                return x.mul_(2)
-
-            @staticmethod
-            def jvp(ctx, t):
-                return t.mul_(2)
-
         options = {"check_forward_ad": True, "check_backward_ad": False, "check_batched_forward_grad": True}
         assert gradcheck(lambda x: Double.apply(x.clone()), leaf(1.0, 2.0), **options)
 
