@@ -184,3 +184,14 @@ def test_other_transforms_draw_freely():
     assert func.grad(lambda x: (x * ag.rand(3)).sum())(ag.ones(3)).shape == (3,)
     _, tangent = func.jvp(lambda x: x * ag.randn_like(x), (ag.ones(3),), (ag.ones(3),))
     assert tangent.shape == (3,)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+@pytest.mark.parametrize("drop", [nn.functional.dropout, nn.functional.alpha_dropout])
+def test_what_dropout_keeps_has_the_values_of_an_unbatched_call(drop, randomness):
+    """The function of a number that dropout applies is linear: its values at 1 and 2 tell it."""
+    plain = [set(drop(ag.full((400,), value), training=True).tolist()) for value in (1.0, 2.0)]
+    batched = func.vmap(lambda x: drop(x, training=True), randomness=randomness)
+    rows = batched(ag.tensor([[1.0] * 400, [2.0] * 400]))
+    for row, values in zip(rows, plain, strict=True):
+        assert sorted(set(row.tolist())) == pytest.approx(sorted(values))
