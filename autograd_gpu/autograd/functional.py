@@ -302,6 +302,26 @@ def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequ
     return tuple(chunks)
 
 
+def _as_tuple(inp: Any, arg_name: str, fn_name: str) -> tuple[bool, Tensors]:
+    """Whether `inp` was a tuple, and its tensors as one, by PyTorch's private name, like the two that follow."""
+    tensors, several = _tensors(inp, arg_name, fn_name)
+    return several, tensors
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """The tensors, in a tuple or in a tuple of tuples, detached unless `create_graph` is true."""
+    return tuple([x if create_graph or x is None else x.detach() if isinstance(x, Tensor) else
+                  _grad_postprocess(x, create_graph) for x in inputs])  # fmt: skip
+
+
+def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
+    """`res` without the tuples of one element for which `to_unpack` is false: outer and inner ones, if it is a pair."""
+    if isinstance(to_unpack, tuple):
+        outer, inner = to_unpack
+        return _unpacked([_unpacked(row, inner) for row in res], outer)
+    return _unpacked(res, to_unpack)
+
+
 def _basis(out: Tensor) -> Iterator[Tensor]:
     """For each element of `out`, a tensor like it that is 1 at the element and 0 elsewhere."""
     for j in range(out.numel()):

@@ -52,37 +52,41 @@ class Movable(Tree[M]):
         >>> ag.nn.Linear(2, 2).to(ag.float64).weight.dtype
         dtype('float64')
         """
-        device, dtype = parse(*args, **kwargs)
+        return self._ag_converted(*parse(*args, **kwargs))
+
+    def _ag_converted(self: Self, device: Device | None = None, dtype: np.dtype | None = None) -> Self:
+        """What `to` does, for `cpu`, `cuda` and `float`, which an overridden `to` may call, as in PyTorch."""
         convert(self, device, dtype)
         return self
 
     def type(self: Self, dst_type: Any) -> Self:
         """Converts floating-point parameters and buffers to `dst_type`: `to(dst_type)`."""
-        return self.to(dtype=dst_type)
+        return self._ag_converted(*parse(dtype=dst_type))
 
     def cpu(self: Self) -> Self:
         """Moves parameters and buffers to the CPU."""
-        return self.to("cpu")
+        return self._ag_converted(Device("cpu"))
 
     def cuda(self: Self, device: int | str | Device | None = None) -> Self:
         """Moves parameters and buffers to a CUDA device, by default the first."""
-        return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+        place = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+        return self._ag_converted(Device(place))
 
     def float(self: Self) -> Self:
         """Converts floating-point parameters and buffers to float32."""
-        return self.to(dtypes.float32)
+        return self._ag_converted(dtype=dtypes.float32)
 
     def double(self: Self) -> Self:
         """Converts floating-point parameters and buffers to float64."""
-        return self.to(dtypes.float64)
+        return self._ag_converted(dtype=dtypes.float64)
 
     def half(self: Self) -> Self:
         """Converts floating-point parameters and buffers to float16."""
-        return self.to(dtypes.float16)
+        return self._ag_converted(dtype=dtypes.float16)
 
     def bfloat16(self: Self) -> Self:
         """Converts floating-point parameters and buffers to bfloat16."""
-        return self.to(dtypes.bfloat16)
+        return self._ag_converted(dtype=dtypes.bfloat16)
 
 
 def parse(

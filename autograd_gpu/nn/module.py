@@ -21,7 +21,7 @@ from .hooks import (
     register_module_full_backward_pre_hook,
 )
 from .internals import Attributes, Transients, members, module_hooks, state_hooks
-from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT, own_dict
+from .registry import BUFFER, MODULE, PARAMETER, TRANSIENT, own_dict, read
 from .state_dict import LOAD_POST, LOAD_PRE, SAVE_POST, SAVE_PRE, IncompatibleKeys, Stateful
 
 __all__ = [
@@ -34,6 +34,11 @@ __all__ = [
 ]
 
 Self = TypeVar("Self", bound="Module")
+
+
+def _with_view(self: Module, name: str) -> Any:
+    """An attribute, with the view of Module as `__dict__`."""
+    return Attributes(self) if name == "__dict__" else read(self, name)
 
 
 class Module(Movable["Module"], Stateful["Module"], Hookable):
@@ -85,6 +90,17 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         attributes = dict(attributes)
         own_dict(self).clear()
         Attributes(self).update(attributes)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Lets a `__setattr__` of the class find `_modules` in `__dict__`, also where a class before Module hides it.
+
+        A class between the two in the order of bases, such as abc.ABC, brings Python's own `__dict__`. Reads of
+        attributes become slower, so it is done for classes only that set attributes themselves, as PyTorch's Module.
+        """
+        super().__init_subclass__(**kwargs)
+        hidden = next(base for base in cls.__mro__ if "__dict__" in vars(base)) is not Module
+        if hidden and cls.__setattr__ is not Module.__setattr__ and cls.__getattribute__ is read:
+            cls.__getattribute__ = _with_view  # type: ignore[method-assign,assignment]
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from ..backend.arrays.dtypes import HALF, float32
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
 from ..modes import enable_grad
-from .line_search import CURVATURE, SUFFICIENT, Point, strong_wolfe
+from .line_search import CURVATURE, SUFFICIENT, Point, cubic_minimum, strong_wolfe
 from .optimizer import Optimizer
 from .param_groups import Group, Params, with_numbers
 
@@ -230,6 +230,18 @@ def _dot(a: Array, b: Array) -> Any:
 
 def _largest(array: Array) -> float:
     return float(abs(array).max())
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> float:
+    """The minimizer of the cubic with values f and slopes g at x1 and x2, by PyTorch's private name.
+
+    It is clamped to `bounds`, by default to x1 and x2; their midpoint if the cubic has no minimum.
+    """
+    first, second = (Point(float(x), float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    low, high = sorted((first.t, second.t)) if bounds is None else map(float, bounds)
+    return cubic_minimum(first, second, (low, high))
 
 
 def _strong_wolfe(

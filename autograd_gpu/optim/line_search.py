@@ -40,7 +40,7 @@ def strong_wolfe(
         if point.slope >= 0.0:
             return _zoom(evaluate, start, [previous, point], reach, limit - made, tolerance, made + 1)
         bounds = point.t + 0.01 * (point.t - previous.t), 10.0 * point.t
-        previous, point = point, evaluate(_cubic_minimum(previous, point, bounds))
+        previous, point = point, evaluate(cubic_minimum(previous, point, bounds))
     return min(start, point, key=lambda p: p.value), limit + 1
 
 
@@ -60,7 +60,7 @@ def _zoom(
         left, right = sorted([point.t for point in bracket])
         if (right - left) * reach < tolerance:
             break
-        t = _cubic_minimum(bracket[0], bracket[1], (left, right))
+        t = cubic_minimum(bracket[0], bracket[1], (left, right))
         t, stalled = _inside(t, left, right, stalled)
         point = evaluate(t)
         evaluations += 1
@@ -95,7 +95,7 @@ def _inside(t: float, left: float, right: float, stalled: bool) -> tuple[float, 
     return (right - margin if abs(t - right) < abs(t - left) else left + margin), False
 
 
-def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
+def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
     """The minimizer of the cubic through both points, clamped to `bounds`; their midpoint if there is no minimum."""
     lower, upper = bounds
     if a.t > b.t:

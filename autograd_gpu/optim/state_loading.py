@@ -18,8 +18,11 @@ _OPTIONAL = {
 
 
 def loaded_group(saved: Group, current: Group, defaults: dict[str, Any], optimizer: str) -> Group:
-    """The options of `saved` for the parameters of `current`; ValueError if one is missing."""
-    if absent := [o for o in defaults if o not in saved and o not in _OPTIONAL and o not in EXECUTION]:
+    """The options of `saved` for the parameters of `current`; ValueError if one is missing.
+
+    An optimizer that shares the groups of another may have defaults that its own groups lack, too.
+    """
+    if absent := [o for o in defaults if o in current and o not in saved and o not in {*_OPTIONAL, *EXECUTION}]:
         raise ValueError(f"loaded state dict lacks the options {', '.join(absent)} of {optimizer}")
     options = {k: plain_option(k, _option(v)) for k, v in saved.items() if k != "params" and k not in EXECUTION}
     kept = {k: v for k, v in current.items() if k in ("params", "param_names", *EXECUTION)}

@@ -109,6 +109,44 @@ def test_private_names_that_libraries_use():
     assert results[0] == results[1]
 
 
+def test_private_names_of_functional():
+    torch = pytest.importorskip("torch")
+    results = []
+    for m in (torch, ag):
+        names = m.autograd.functional
+        x, y = m.ones(2, requires_grad=True), m.zeros(1)
+        one, (alone,) = names._as_tuple(x, "inputs", "jacobian")
+        two, pair = names._as_tuple((x, y), "inputs", "jacobian")
+        with pytest.raises(TypeError, match="inputs given to jacobian must be either a Tensor or a tuple"):
+            names._as_tuple([x], "inputs", "jacobian")
+        rows = (2 * x, y), (x, 3 * x)
+        cut, kept = (names._grad_postprocess(rows, create_graph=create_graph) for create_graph in (False, True))
+        results.append((one, alone is x, two, pair[1] is y, [[g.requires_grad for g in row] for row in cut + kept],
+                        [g.tolist() for g in names._grad_postprocess((x, y), False)],
+                        [names._tuple_postprocess(((1, 2), (3, 4)), (a, b)) for a in (0, 1) for b in (0, 1)],
+                        names._tuple_postprocess((5,), False), names._tuple_postprocess((5,), True)))  # fmt: skip
+    assert results[0] == results[1]
+
+
+def test_cubic_interpolation():
+    torch = pytest.importorskip("torch")
+    from torch.optim.lbfgs import _cubic_interpolate as theirs
+
+    from autograd_gpu.optim.lbfgs import _cubic_interpolate as ours
+
+    points = [(0.0, 1.0, -1.0, 1.0, 0.5, 0.3), (1.0, 0.5, 0.3, 0.0, 1.0, -1.0), (0.0, 1.0, -1.0, 1.0, -5.0, -3.0)]
+    for point in points:
+        for bounds in (None, (0.1, 0.4)):
+            in_tensors = [torch.tensor(value, dtype=torch.float64) for value in point]
+            assert ours(*point, bounds=bounds) == pytest.approx(float(theirs(*in_tensors, bounds=bounds)))
+
+
+def test_nothing_is_traced():
+    assert ag._C._get_tracing_state() is None
+    with pytest.raises(AttributeError, match="extensions in C"):
+        print(ag._C._jit_clear_class_registry)
+
+
 @pytest.mark.filterwarnings("ignore:`torch.testing.assert_allclose:FutureWarning")
 def test_assert_allclose():
     torch = pytest.importorskip("torch")

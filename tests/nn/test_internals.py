@@ -1,5 +1,6 @@
 """PyTorch's dicts of a Module, which libraries read and write: the same steps under both libraries."""
 
+import abc
 import copy
 import pickle
 
@@ -315,7 +316,24 @@ def by_a_list_with_forward(m, seen):
     return net
 
 
-WAYS = [by_super, by_delattr, by_dict, by_state, by_members, by_explicit_getattr, by_a_list_with_forward]
+def by_setattr_beside_another_base(m, seen):
+    class Recorded(abc.ABC, m.nn.Module):
+        def __setattr__(self, name, value):
+            seen.append((name, sorted(self.__dict__.get("_modules") or ())))
+            if isinstance(value, m.nn.Module):
+                self.__dict__["_modules"][name] = value
+            else:
+                super().__setattr__(name, value)
+
+    net = Recorded()
+    seen.clear()  # what __init__ sets is the library's
+    net.first, net.second = m.nn.Linear(2, 1), m.nn.Tanh()
+    seen += [list(net.__dict__["_modules"]), "first" in net.__dict__, net.second is net._modules["second"]]
+    return net
+
+
+WAYS = [by_super, by_delattr, by_dict, by_state, by_members, by_explicit_getattr, by_a_list_with_forward,
+        by_setattr_beside_another_base]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -312,3 +312,11 @@ def test_forward_hooks_with_kwargs():
     layer.register_forward_pre_hook(lambda m, args, kw: 5, with_kwargs=True)
     with pytest.raises(RuntimeError, match=r"None or a tuple of \(new_args, new_kwargs\)"):
         layer(2)
+
+
+def test_an_overridden_to_may_call_cpu_and_double():
+    class Net(nn.Linear):
+        def to(self, place):
+            return self.double() if place == "double" else self.cpu().float()
+
+    assert Net(2, 1).to("double").to("cpu").weight.dtype == ag.float32

@@ -150,3 +150,18 @@ def test_counts_of_older_state_dicts_are_numbers():
     optimizer.state[w]["step"] = 1  # and what a user writes may be one
     optimizer.step()
     assert optimizer.state[w]["step"] == 2
+
+
+def test_groups_that_are_shared_lack_the_defaults_of_the_wrapper():
+    class Wrapper(ag.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner, self.param_groups, self.state = inner, inner.param_groups, {}
+            self.defaults = {"alpha": 0.5, **inner.defaults}
+
+    def made():
+        return Wrapper(ag.optim.SGD([ag.ones(2, requires_grad=True)], lr=0.1, momentum=0.9))
+
+    wrapper, other = made(), made()
+    wrapper.param_groups[0]["lr"] = 0.25
+    other.load_state_dict(wrapper.state_dict())
+    assert other.param_groups[0]["lr"] == 0.25
