@@ -57,8 +57,9 @@ LIBRARIES = (
     Library("pyro-ppl==1.9.2", "tests", (("tests/test_examples.py", "its examples are not on PyPI"),)),
     Library("pytorch-minimize==0.1.0", "tests"),
     Library("skorch==1.4.0", "skorch/tests", (
-        ("skorch/tests/llm", "loads models from the network"), ("skorch/tests/test_hf.py", "loads models from the network"),
-    )),  # fmt: skip
+        ("skorch/tests/llm", "loads models from the network"),
+        ("skorch/tests/test_hf.py", "loads models from the network"),
+    )),
     Library("torch-optimizer==0.3.0", "tests"),
     Library("torchdiffeq==0.2.5"),
     Library("torchode==1.0.1"),
