@@ -181,6 +181,11 @@ class Tensor(Exchange):
             raise RuntimeError("Inference tensors do not track version counter.")
         return write_count(self)
 
+    @property
+    def _cdata(self) -> int:
+        """A number of this tensor, by PyTorch's private name: libraries compare it to see that two are the same one."""
+        return id(self)
+
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """Calls `hook(grad)` each time this tensor's gradient is computed; a returned tensor replaces it."""
         if self._node is None:

@@ -111,6 +111,10 @@ class Tensor(Exchange):
     def _version(self) -> builtins.int:
         ...
 
+    @property
+    def _cdata(self) -> builtins.int:
+        ...
+
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         ...
 

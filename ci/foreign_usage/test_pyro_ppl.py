@@ -40,3 +40,10 @@ def test_trace_and_replay():
     trace = pyro.poutine.trace(model).get_trace(DATA)
     again = pyro.poutine.trace(pyro.poutine.replay(model, trace)).get_trace(DATA)
     assert trace.log_prob_sum().item() == again.log_prob_sum().item()
+
+
+def test_module():
+    pyro.clear_param_store()
+    net = pyro.module("net", torch.nn.Linear(2, 1))
+    assert set(pyro.get_param_store().keys()) == {"net$$$weight", "net$$$bias"}
+    assert pyro.param("net$$$weight") is net.weight

@@ -141,6 +141,14 @@ def test_cubic_interpolation():
             assert ours(*point, bounds=bounds) == pytest.approx(float(theirs(*in_tensors, bounds=bounds)))
 
 
+def test_the_private_number_of_a_tensor():
+    for m in (ag, pytest.importorskip("torch")):
+        x = m.ones(2)
+        holder = [x]
+        assert holder[0]._cdata == x._cdata != m.ones(2)._cdata
+        assert isinstance(x._cdata, int)
+
+
 def test_nothing_is_traced():
     assert ag._C._get_tracing_state() is None
     with pytest.raises(AttributeError, match="extensions in C"):
