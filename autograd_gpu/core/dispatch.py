@@ -21,7 +21,8 @@ from ..backend.arrays import dtypes
 from ..backend.arrays.dtypes import FLOATS
 from ..modes import ANOMALY, MODES, RECORDING_MASK, SAVING, TRANSFORMED
 from .codegen import call, keywords
-from .declare.op import ALWAYS, ANY, BY_VALUE, EACH, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef, parse
+from .declare.op import ALWAYS, ANY, BY_VALUE, EACH, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef
+from .declare.parse import parse
 from .declare.public import add_names
 from .graph.storage import shares_memory, storage_of
 from .interpret.batched import Batched

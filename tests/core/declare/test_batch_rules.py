@@ -5,7 +5,8 @@ import pytest
 
 from autograd_gpu.backend.arrays.dtypes import float32, float64, int64, uint8
 from autograd_gpu.core.declare.batch_rules import aligned, counted_from_right, example, expanded, rank, run_batched
-from autograd_gpu.core.declare.op import RAW, REGISTRY, parse
+from autograd_gpu.core.declare.op import RAW, REGISTRY
+from autograd_gpu.core.declare.parse import parse
 from autograd_gpu.errors import MissingRuleError
 
 pytestmark = pytest.mark.cpu

@@ -6,8 +6,9 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.core.declare.jvp_rules import push_forward
-from autograd_gpu.core.declare.op import RAW, REGISTRY, parse
+from autograd_gpu.core.declare.op import RAW, REGISTRY
 from autograd_gpu.core.declare.op_call import Call
+from autograd_gpu.core.declare.parse import parse
 from autograd_gpu.errors import MissingRuleError
 
 pytestmark = pytest.mark.cpu

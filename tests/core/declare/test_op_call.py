@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from autograd_gpu.core.declare.op import RAW, REGISTRY, parse
+from autograd_gpu.core.declare.op import RAW, REGISTRY
 from autograd_gpu.core.declare.op_call import Call, differentiable_outputs, is_differentiable
+from autograd_gpu.core.declare.parse import parse
 
 pytestmark = pytest.mark.cpu
 
