@@ -149,8 +149,8 @@ def make_environment(work: Path) -> Path:
         (work / "env/.done").touch()
     site = work / "site"
     site.mkdir(exist_ok=True)
-    if not (site / "autograd_gpu").exists():
-        (site / "autograd_gpu").symlink_to(ROOT / "autograd_gpu")
+    (site / "autograd_gpu").unlink(missing_ok=True)  # a link to another checkout, which may be gone
+    (site / "autograd_gpu").symlink_to(ROOT / "autograd_gpu")
     (site / "sitecustomize.py").write_text("import autograd_gpu\n\nautograd_gpu.as_torch()\n")
     return python
 

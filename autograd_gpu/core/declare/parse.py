@@ -44,10 +44,7 @@ def parse(block: type) -> OpDef:
     if words["wide_rules"]:
         rules = {key: rule and in_float32(rule) for key, rule in rules.items()}
         joint = joint and in_float32(joint)
-    found_by: Specs = {
-        "public": body.pop("public", False), "methods": body.pop("methods", False),
-        "inplace": body.pop("inplace", False), "ufunc": body.pop("ufunc", False),
-    }  # fmt: skip
+    specs = _specs(body)
     parameter_names = _parameter_names(name, [p.name for p in inputs], body.pop("parameter_names", ()))
     unknown = [key for key in body if not key.startswith("__")]
     if unknown:
@@ -60,7 +57,7 @@ def parse(block: type) -> OpDef:
         attributes={p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY},
         rules=rules, joint=joint, adders=adders, fused=fused, fused_cuda=fused_cuda, nondiff_outputs=nondiff_outputs,
         nondiff=() if nondiff is True else nondiff,
-        promoted=tuple(promoted) if promoted is not None else names, parameter_names=parameter_names, names=found_by,
+        promoted=tuple(promoted) if promoted is not None else names, parameter_names=parameter_names, names=specs,
         **words,
     )  # fmt: skip
     _check(op, frozenset(names if nondiff is True else (*nondiff, *integral)))
@@ -68,6 +65,14 @@ def parse(block: type) -> OpDef:
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]
     return op
+
+
+def _specs(body: dict[str, Any]) -> Specs:
+    """Takes the words that say where users find the op out of the body."""
+    return {
+        "public": body.pop("public", False), "methods": body.pop("methods", False),
+        "inplace": body.pop("inplace", False), "ufunc": body.pop("ufunc", False),
+    }  # fmt: skip
 
 
 def _parameter_names(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:
