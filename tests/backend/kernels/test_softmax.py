@@ -131,6 +131,7 @@ def test_a_larger_number_in_every_turn(dtype, parts):
     close(softmax(x, parts=parts), references.softmax(x))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("parts", [1, None])
 @pytest.mark.parametrize("logarithm", LOGARITHM)
 def test_sums_of_ten_million_numbers_are_as_exact_as_pytorchs(logarithm, parts):

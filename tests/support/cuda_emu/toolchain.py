@@ -27,7 +27,7 @@ COMMON = (
 )
 MAX_THREADS = 1024  # of any block
 CHECKS = {
-    "none": ("-O2",),
+    "none": ("-O1",),
     "races": ("-O1", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-DEMU_RACES"),
     "undefined": (
         "-O1", "-fsanitize=alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero",
