@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ CALLS = {
     "diagflat": "lib.diagflat(v)", "kron": "lib.kron(x[:10], y[:20, :20])", "linalg.eig": "linalg.eig(s)",
     "linalg.eigvals": "linalg.eigvals(s)", "linalg.vander": "linalg.vander(v)", "addbmm": "lib.addbmm(t[0], t, t)",
     "linalg.tensorinv": "linalg.tensorinv(s.view({n}, {n}, 1), 1)", "combinations": "lib.combinations(v)",
+    "det": "lib.det(q)",
     "F.bilinear": "F.bilinear(t[0], t[0], t)", "F.layer_norm": "F.layer_norm(x, ({n},), v, w)",
     "F.rms_norm": "F.rms_norm(x, ({n},), v)", "tensor": "lib.tensor([[0.5] * {n}] * {n})",
     "arange": "lib.arange({n} * {n})",
@@ -48,14 +50,16 @@ def calls(tiny: bool) -> dict[str, str]:
 def arrays(tiny: bool) -> dict[str, Any]:
     """The operands of all calls: numbers of both signs in x, y and z, symmetric and positive definite s, and so on."""
     rng, n = np.random.default_rng(5), TINY if tiny else SIDE
-    def numbers(*shape: int) -> np.ndarray: return rng.uniform(0.01, 0.99, shape).astype(np.float32)
+    def numbers(*shape: int) -> np.ndarray:  # all different, so that libraries sort them alike
+        return (0.01 + 0.98 * rng.permutation(math.prod(shape)) / math.prod(shape)).astype(np.float32).reshape(shape)
     def signed(*shape: int) -> np.ndarray: return numbers(*shape) * rng.choice([-1.0, 1.0], shape).astype(np.float32)
 
     small, one = numbers(n, n) / n, np.ones((n, n), np.float32)
     return {
         "x": signed(n, n), "y": signed(n, n), "z": signed(n, n), "big": numbers(n, n) + np.float32(1.1),
         "s": small + small.T + 2 * np.eye(n, dtype=np.float32), "c": np.tril(small) + np.eye(n, dtype=np.float32),
-        "t": numbers(n * n // 400, 20, 20), "v": numbers(n), "w": numbers(n), "rows": numbers(60, 20),
+        "q": small / 2 + np.eye(n, dtype=np.float32), "t": numbers(n * n // 400, 20, 20),
+        "v": numbers(n), "w": numbers(n), "rows": numbers(60, 20),
         "x3": numbers(n * n // 3, 3), "y3": numbers(n * n // 3, 3), "one": one, "zero": 0 * one,
         "sign": np.sign(signed(n)), "edges": np.linspace(0, 1, 100, dtype=np.float32), "mean": numbers(n),
         "var": numbers(n), "n": rng.integers(1, 1000, (n, n)), "k": rng.integers(1, 10, (n, n)),

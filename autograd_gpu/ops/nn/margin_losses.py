@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
+from ...backend.arrays.flat_index import add_at
 from ...core.extend import FLOAT, RECORD, Tensor, defop, every_value, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
@@ -204,21 +206,40 @@ class class_margins:
     integral, types, promoted = ("target",), FLOAT, ("x",)
 
 
-def _label_margins(xp, x, target):
+def _label_margins(pairs, xp, x, target):
+    """The losses and their derivatives by x; rows are taken together while they have up to `pairs` pairs of classes."""
     n, classes = x.shape
     y = x.astype(float64, copy=False)  # so that both implementations find the same ties
     if backend.few(x, FEW // (classes or 1)):
         out, slope = _few_label_margins(y.tolist(), target.tolist())
         out, slope = np.array(out, y.dtype), np.array(slope, y.dtype).reshape(x.shape)
     else:
-        valid, index = xp.cumsum(target < 0, axis=1) == 0, xp.maximum(target, 0)
-        labels = (index[:, :, None] == xp.arange(classes)) & valid[:, :, None]  # (N, label, class)
-        z = (1 - y[xp.arange(n)[:, None], index])[:, :, None] + y[:, None, :]
-        active = (z > 0) & valid[:, :, None] & ~labels.any(axis=1)[:, None, :]
-        out = backend.where(xp, active, z, y.dtype.type(0)).sum(axis=(1, 2))
-        slope = (active.sum(axis=1) - (labels * active.sum(axis=2)[:, :, None]).sum(axis=1)).astype(y.dtype)
+        out, slope = xp.empty(n), xp.empty(x.shape)
+        step = max(1, min(pairs // (classes or 1) ** 2, n))
+        scratch = xp.empty((2, step, classes, classes))
+        for rows in (slice(start, start + step) for start in range(0, n, step)):
+            out[rows], slope[rows] = _margins_of_rows(xp, y[rows], target[rows], scratch)
     out, slope = ((part / (classes or 1)).astype(x.dtype, copy=False) for part in (out, slope))
     return out, {"slope": slope}
+
+
+def _margins_of_rows(xp, y, target, scratch):
+    """The sums of the margins of all pairs of a label and another class, and their derivatives by y."""
+    n, classes = y.shape
+    valid = xp.cumsum(target < 0, axis=1) == 0
+    places = xp.arange(n)[:, None], xp.where(valid, target, classes)  # column `classes` takes what is no label
+    is_label = xp.zeros((n, classes + 1), bool)
+    is_label[places] = True
+    labels = xp.where(valid, 1 - xp.take_along_axis(y, xp.maximum(target, 0), 1), -np.inf)
+    others = xp.where(is_label[:, :-1], -np.inf, y)
+    with np.errstate(invalid="ignore"):  # inf - inf, which is no margin
+        z = xp.add(labels[:, :, None], others[:, None, :], out=scratch[0, :n])
+    active = xp.greater(z, 0, out=scratch[1, :n])  # as floats, whose sums are faster than those of booleans
+    slope = xp.zeros((n, classes + 1), int64)
+    slope[:, :-1] = active.sum(axis=1)
+    counts = active.sum(axis=2).astype(int64)  # added, since a label may come twice
+    slope = add_at(xp, slope, -2, places, -counts, "multilabel_margin_loss")
+    return xp.fmax(z, 0, out=z).sum(axis=(1, 2)), slope[:, :-1]
 
 
 def _few_label_margins(rows, targets):
@@ -249,7 +270,7 @@ class label_margins:
     tensor([0.5])
     """
 
-    forward = _label_margins
+    forward, cuda = partial(_label_margins, 1 << 15), partial(_label_margins, 1 << 24)
     def grad_x(F, g, slope): return F.unsqueeze(g, -1) * slope
     def jvp(F, t, slope): return F.sum(t[0] * slope, -1)
     batch = _batch_label_margins
@@ -308,8 +329,8 @@ def multi_margin_loss(
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The sum over labels y and all other classes i of max(0, 1 - input[y] + input[i]), divided by C.
 
-    input (N, C) or (C); target, of the same shape, holds the labels up to the first -1. The memory used grows with N *
-    C * C. RuntimeError for another shape and for a target on the CPU that is out of range and not -1.
+    input (N, C) or (C); target, of the same shape, holds the labels up to the first -1. RuntimeError
+    for another shape and for a target on the CPU that is out of range and not -1.
 
     >>> ag.multilabel_margin_loss(ag.tensor([0.0, 0.5, -3.0]), ag.tensor([0, -1, 1]))
     tensor(0.5)

@@ -33,7 +33,7 @@ from .reshape import reshape
 FEW = 1024  # up to so many elements, the indices of triangles are cached
 # A triangle is cut out by a cached mask where a matrix has at most MASKED elements. Above that, and with more than
 # PER_ROW elements in all for each row, or column if these are fewer, it is copied row by row, or column by column.
-MASKED, PER_ROW = 1 << 16, 1 << 10
+MASKED, PER_ROW = 1 << 17, 1 << 10
 
 # ---- diagonals -----------------------------------------------------------------------------------------
 
