@@ -53,7 +53,7 @@ def _blas() -> Iterator[tuple[str, str]]:
         library = show(mode="dicts")["Build Dependencies"]["blas"]
         yield "BLAS", f"{library['name']} {library['version']}, which says nothing about its kernels"
     else:
-        threads = blas.threads()
+        threads = blas.limit_of("numpy").threads()
         yield "BLAS", f"OpenBLAS in NumPy, {kernels} kernels, {_counted(threads, 'thread')}"
         if (set_by := next((name for name in _THREADS if name in os.environ), None)) and threads < cores():
             idle = _counted(cores() - threads, "core")

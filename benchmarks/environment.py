@@ -80,7 +80,7 @@ def threads() -> dict[str, Any]:
     """Thread settings of the libraries that are loaded, and the kernels that BLAS chose for this CPU."""
     settings: dict[str, Any] = {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}
     if (kernels := blas.kernels()) is not None:
-        settings["numpy"] = f"{blas.threads()}, {kernels} kernels"
+        settings["numpy"] = f"{blas.limit_of('numpy').threads()}, {kernels} kernels"
     if "torch" in sys.modules:
         settings["torch"] = sys.modules["torch"].get_num_threads()
     try:

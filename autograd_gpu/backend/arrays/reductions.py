@@ -9,6 +9,7 @@ import numpy as np
 from .. import kernels
 from ..cpu import numpy_ops
 from ..cpu import sums as cpu_sums
+from ..cpu.blas import SMALL_VECTOR, on_one_thread
 from ..cuda import sums as cuda_sums
 from .dtypes import FLOATS, FULL_FLOATS, wide
 from .memory_format import row_major
@@ -25,9 +26,12 @@ def total(xp: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def sum_of_squares(xp: Any, x: Any, axes: tuple[int, ...] | None = None) -> Any:
     """The sum of x * x over `axes`, which are kept, or of all elements; with NumPy by BLAS if memory allows."""
-    if axes is None:
-        return np.vdot(x, x) if xp is np and x.flags.c_contiguous else total(xp, x * x)
-    return np.vecdot(x, x)[..., None] if xp is np and axes == (-1,) else total(xp, x * x, axes, True)
+    whole = axes is None
+    if xp is not np or not (x.flags.c_contiguous if whole else axes == (-1,)):
+        return total(xp, x * x, axes, not whole)
+    terms, product = (x.size, np.vdot) if whole else (x.shape[-1], np.vecdot)
+    result = product(x, x) if terms <= SMALL_VECTOR else on_one_thread(product, x, x)
+    return result if whole else result[..., None]
 
 
 FACTORS, SHORT = 2048, 32  # all factors, or those of one product, which np.multiply.reduce takes one by one

@@ -1,10 +1,10 @@
-"""Direct calls of the OpenBLAS in NumPy's wheel: its thread limit, and y = a x + b y in one pass.
+"""The BLAS libraries of NumPy and SciPy: calls on the calling thread alone, and y = a x + b y in one pass.
 
-OpenBLAS uses threads for products above 0.3 million multiply-adds. Below two million they gain little on an idle
-machine, leave half of the result in another core's cache, and spin afterwards: an SGD step of 784-256-256-10 at batch
-8 takes 0.29 ms with one thread, 0.28 to 0.42 ms with two, and 60 times that when another process uses the second core.
-So these products run with a limit of one thread, which is restored after each product. So do the blocks of large ones
-(large_products.py).
+The threads of OpenBLAS wait for each other, and for the next call, by spinning. With another process on one of two
+cores, a product takes several times as long on two of them as on one, and afterwards they hold the core that our own
+threads (rows.py) would use. So every call of this package that could wake them runs with a limit of one thread, which
+is restored after the call; what is large enough for several threads is cut into blocks for ours. What users call
+themselves, such as `np.dot`, has the threads that they gave it.
 """
 
 from __future__ import annotations
@@ -12,89 +12,88 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-SMALLEST, LARGEST = 1 << 18, 1 << 21  # multiply-adds between which OpenBLAS uses threads and should not
+# Up to these sizes OpenBLAS uses no threads (interface/gemm.c, gemv.c, kernel/x86_64/ddot.c): multiply-adds of a
+# product; elements of the matrix of a matrix-vector product, or of the vectors of a dot product.
+SMALL_PRODUCT, SMALL_VECTOR = 1 << 18, 1 << 13
 
-_NAMES = ("scipy_{}64_", "scipy_{}", "{}64_", "{}")  # symbol patterns of OpenBLAS builds; 64_ takes 64-bit sizes
+_AFFIXES = [(prefix, suffix) for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")]  # of OpenBLAS' symbols
 
 Axpby = Callable[[np.ndarray, np.ndarray, float, float], None]  # (y, x, a, b): y = a x + b y
 
 
-class _Limit:
-    """The number of running calls under the limit (depth), and the limit before the first of them."""
+class Limit:
+    """The thread limit of a BLAS library, changed during calls."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.depth = 0
-        self.before = 1
+    def __init__(self, controller: Any) -> None:
+        """`controller` is threadpoolctl's; None for a library that it does not know, whose limit stays."""
+        self.controller = controller
+        self.lock = threading.RLock()  # a signal handler may call a product, too
+        self.depth = 0  # the calls that run, in any thread
+        self.before = 1  # the limit before the first of them
+        if controller is None:
+            self.get: Callable[[], int] = int
+            self.put: Callable[[int], object] = bool
+        elif (affixes := _affixes(controller.dynlib)) is None:
+            self.get, self.put = controller.get_num_threads, controller.set_num_threads
+        else:  # by OpenBLAS' own functions: threadpoolctl ignores a thread while another one has set the limit
+            self.get, self.put = [
+                getattr(controller.dynlib, f"openblas_{verb}_num_threads".join(affixes)) for verb in ("get", "set")
+            ]
+
+    def on(self, threads: int, function: Callable[..., Any], *args: Any) -> Any:
+        """function(*args) with a limit of `threads`; beside a call that has set a limit already, with that one."""
+        entered = False  # KeyboardInterrupt may be raised after any call, also after get and put
+        try:
+            with self.lock:
+                if not self.depth:
+                    self.before = self.get()
+                self.depth += 1
+                entered = True
+                if self.depth == 1:
+                    self.put(threads)
+            return function(*args)
+        finally:
+            if entered:
+                with self.lock:
+                    self.depth -= 1
+                    if not self.depth:
+                        self.put(self.before)
+
+    def threads(self) -> int:
+        """The limit that the process has set, also while calls run with another; 0 if the library has none."""
+        with self.lock:
+            return self.before if self.depth else self.get()
 
 
-_LIMIT = _Limit()
+_LIMITS: dict[str, Limit] = {}  # by the library's file; "" for an unknown library
 
 
 @functools.cache
-def _library() -> tuple[ctypes.CDLL, str] | None:
-    """NumPy's OpenBLAS and the pattern of its symbol names; None if NumPy uses another BLAS."""
-    root = pathlib.Path(np.__file__).parent
-    for path in [*root.parent.glob("numpy.libs/*openblas*"), *root.glob(".dylibs/*openblas*")]:
-        library = ctypes.CDLL(str(path))  # the instance that NumPy has loaded
-        for name in _NAMES:
-            if hasattr(library, name.format("openblas_set_num_threads")):
-                return library, name
-    return None
+def limit_of(package: str) -> Limit:
+    """The limit of the BLAS that "numpy" or "scipy" calls, which has to be imported; one object if they share it."""
+    from threadpoolctl import ThreadpoolController  # takes 25 ms, which importing this package does not
+
+    libraries = [each for each in ThreadpoolController().lib_controllers if each.user_api == "blas"]
+    own = [each for each in libraries if f"{package}.libs" in each.filepath or f"{package}/.dylibs" in each.filepath]
+    shared = [each for each in libraries if ".libs" not in each.filepath and ".dylibs" not in each.filepath]
+    controller = (own or shared or [None])[0]  # a wheel brings its own; else both packages call the system's
+    return _LIMITS.setdefault(controller.filepath if controller else "", Limit(controller))
 
 
-@functools.cache
-def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """The functions that get and set OpenBLAS' number of threads; None if NumPy uses another BLAS."""
-    loaded = _library()
-    if loaded is None:
-        return None
-    library, name = loaded
-    return getattr(library, name.format("openblas_get_num_threads")), getattr(
-        library, name.format("openblas_set_num_threads")
-    )
-
-
-def threads() -> int:
-    """The number of threads that NumPy's OpenBLAS may use; 0 if NumPy uses another BLAS."""
-    controls = _controls()
-    return 0 if controls is None else controls[0]()
-
-
-def limit() -> int:
-    """threads() as the process has set it, also while products run on one thread; 0 if NumPy uses another BLAS."""
-    with _LIMIT.lock:
-        return _LIMIT.before if _LIMIT.depth else threads()
-
-
-def set_limit(count: int) -> None:
-    """Sets threads() to `count`, at the end of the products that run on one thread; nothing with another BLAS."""
-    controls = _controls()
-    if controls is None:
-        return
-    with _LIMIT.lock:
-        if _LIMIT.depth:
-            _LIMIT.before = count
-        else:
-            controls[1](count)
+def on_one_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """function(*args) with NumPy's BLAS limited to the calling thread."""
+    return limit_of("numpy").on(1, function, *args)
 
 
 def kernels() -> str | None:
     """The processor type that NumPy's OpenBLAS has selected, such as "SkylakeX"; None if NumPy uses another BLAS."""
-    loaded = _library()
-    if loaded is None:
-        return None
-    library, name = loaded
-    core = getattr(library, name.format("openblas_get_corename"))
-    core.restype = ctypes.c_char_p
-    return core().decode()
+    return getattr(limit_of("numpy").controller, "architecture", None)
 
 
 @functools.cache
@@ -103,15 +102,20 @@ def axpby() -> dict[str, Axpby]:
 
     One pass over memory, where NumPy takes two or three; always on the calling thread.
     """
-    loaded = _library()
-    if loaded is None:
+    controller = limit_of("numpy").controller
+    affixes = _affixes(controller.dynlib) if controller else None
+    if affixes is None:
         return {}
-    library, name = loaded
-    size = ctypes.c_int64 if name.endswith("64_") else ctypes.c_int
+    size = ctypes.c_int64 if "64" in affixes[1] else ctypes.c_int
     return {
-        "f": _bind(getattr(library, name.format("cblas_saxpby")), size, ctypes.c_float),
-        "d": _bind(getattr(library, name.format("cblas_daxpby")), size, ctypes.c_double),
+        "f": _bind(getattr(controller.dynlib, "cblas_saxpby".join(affixes)), size, ctypes.c_float),
+        "d": _bind(getattr(controller.dynlib, "cblas_daxpby".join(affixes)), size, ctypes.c_double),
     }
+
+
+def _affixes(library: ctypes.CDLL) -> tuple[str, str] | None:
+    """What stands before and after the names of this OpenBLAS; None for another BLAS."""
+    return next((each for each in _AFFIXES if hasattr(library, "openblas_get_num_threads".join(each))), None)
 
 
 def _bind(function: Any, size: type, number: type) -> Axpby:
@@ -126,36 +130,13 @@ def _bind(function: Any, size: type, number: type) -> Axpby:
 
 
 def _forget_threads() -> None:
-    """In the child of a fork: the products that ran in other threads of the parent do not run here."""
-    _LIMIT.lock = threading.Lock()
-    if _LIMIT.depth:
-        _LIMIT.depth = 0
-        _controls()[1](_LIMIT.before)  # type: ignore[index]
+    """In the child of a fork: the calls that ran in other threads of the parent do not run here."""
+    for limit in _LIMITS.values():
+        limit.lock = threading.RLock()
+        if limit.depth:
+            limit.depth = 0
+            limit.put(limit.before)
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
-
-
-def on_one_thread(product: Callable[..., Any], *args: Any) -> Any:
-    """Calls product(*args) with OpenBLAS limited to the calling thread."""
-    controls = _controls()
-    if controls is None:
-        return product(*args)
-    get, put = controls
-    entered = False  # KeyboardInterrupt may be raised after any call, also after get and put
-    try:
-        with _LIMIT.lock:
-            if not _LIMIT.depth:
-                _LIMIT.before = get()
-            _LIMIT.depth += 1
-            entered = True
-            if _LIMIT.depth == 1:
-                put(1)
-        return product(*args)
-    finally:
-        if entered:
-            with _LIMIT.lock:
-                _LIMIT.depth -= 1
-                if not _LIMIT.depth:
-                    put(_LIMIT.before)

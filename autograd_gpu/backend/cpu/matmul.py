@@ -1,4 +1,4 @@
-"""Matrix products of NumPy arrays: BLAS' threads or ours, pooled outputs, and a small rounding error of long sums."""
+"""Matrix products of NumPy arrays: by the calling thread or blocks on ours, in pooled memory, with exact long sums."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from .. import counters
 from ..arrays.dtypes import HALF, float32, float64
 from . import large_products, pool, sums
-from .blas import LARGEST, SMALLEST, on_one_thread
+from .blas import SMALL_PRODUCT, SMALL_VECTOR, on_one_thread
 
 # With at most FEW_ROWS rows in x and at least MANY_ELEMENTS elements in w, np.dot(w, x.T).T is faster than
 # np.dot(x, w.T). Measured with OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29,
 # or 39 instead of 88.
 FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
-TINY = 1 << 13  # multiply-adds, and elements of an operand, below which a plain product is fastest
+TINY = 1 << 13  # multiply-adds, and elements of an operand, up to which a plain product is fastest
 # A product with k >= MANY_TERMS and at most FEW_RESULTS elements is summed by blocks of terms: of SHORT terms for up to
 # FEW_IN_SHORT elements, else of LONG terms, since the sums of short blocks would take more memory than the operands.
 # Measured with OpenBLAS' AVX-512 kernels: 10^5 terms for 16 x 16 results take 0.65 ms instead of 1.02.
@@ -31,16 +31,19 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
     if counters.ACTIVE:
         counters.matmul((*_batch(a, b), a.shape[-2], a.shape[-1], b.shape[-1]))
-    results, terms = a.shape[-2] * b.shape[-1], a.shape[-1]
-    work = results * terms
-    if work > TINY and a.dtype.kind in "iu" and _is_exact(a, b):
+    m, terms, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    work, product = m * terms * n, _product if a.ndim == 2 and b.ndim == 2 else _products
+    if work <= TINY:
+        return product(a, b)
+    if a.dtype.kind in "iu" and _is_exact(a, b):
         return matmul(a.astype(float64), b.astype(float64)).astype(a.dtype)
-    if terms >= MANY_TERMS and 1 < results <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
+    if terms >= MANY_TERMS and 1 < m * n <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, a, b)
-    product = _product if a.ndim == 2 and b.ndim == 2 else _products
-    if work > LARGEST and product is _product and (step := large_products.step_of(a, b, work)):
+    if work <= (SMALL_VECTOR if m == 1 or n == 1 else SMALL_PRODUCT):  # BLAS has its kernels for vectors
+        return product(a, b)
+    if product is _product and (step := large_products.step_of(a, b, work)):
         return large_products.in_blocks(a, b, step)
-    return on_one_thread(product, a, b) if SMALLEST < work <= LARGEST else product(a, b)
+    return on_one_thread(product, a, b)
 
 
 def _is_exact(a: np.ndarray, b: np.ndarray) -> bool:

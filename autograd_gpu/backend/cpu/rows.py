@@ -7,9 +7,12 @@ the calling thread.
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import threading
 from collections.abc import Callable
+
+from . import blas
 
 Work = Callable[[int, int], None]  # (start, stop): works on these rows
 
@@ -112,21 +115,33 @@ def in_blocks(rows: int, step: int, work: Work) -> None:
 
 
 class _Cores:
-    """The number of threads; 0 until somebody asks for it or sets it."""
+    """The number of threads; 0 until somebody sets it."""
 
     count = 0
 
 
 def cores() -> int:
-    """The number of threads that work on blocks: by default one for each core of this process at the first call."""
-    if not _Cores.count:
-        _Cores.count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return _Cores.count
+    """The number of threads that work on blocks; by default those that NumPy's BLAS has at the first call.
+
+    OpenBLAS takes one for each core of this process, or fewer by OMP_NUM_THREADS and other variables.
+    """
+    return _Cores.count or _default()
+
+
+@functools.cache
+def _default() -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(blas.limit_of("numpy").threads() or available, available)
 
 
 def set_cores(count: int) -> None:
     """Sets the number of threads that work on blocks from the next call on."""
     _Cores.count = count
+
+
+def asked() -> int:
+    """The number that was set; 1 if none was."""
+    return _Cores.count or 1
 
 
 def _in_turn(rows: int, step: int, work: Work) -> None:

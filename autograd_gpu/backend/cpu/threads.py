@@ -1,10 +1,10 @@
-"""The number of threads of the CPU's operations: those of NumPy's OpenBLAS, and ours, which work on blocks of rows."""
+"""The number of threads of the CPU's operations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import blas, rows
+from . import rows
 
 
 class _Interop:
@@ -22,10 +22,12 @@ def _checked(function: str, threads: Any) -> int:
 
 
 def set_num_threads(int: Any) -> None:
-    """Sets how many threads an operation on the CPU may use, in matrix products and in passes over large arrays.
+    """Sets how many threads an operation on the CPU may use.
 
-    RuntimeError unless it is a positive integer. Where NumPy uses another BLAS than OpenBLAS, that library's own
-    setting decides about products. Numbers may differ in the last bits between settings, as in PyTorch.
+    Products and passes over large arrays are cut into blocks for a pool of threads that sleep in between. Large matrix
+    decompositions run on the threads of BLAS, which spin in between, and only after this call; on one thread before.
+    What you call of NumPy yourself, such as `np.dot`, is not affected: that is `threadpoolctl.threadpool_limits`.
+    RuntimeError unless it is a positive integer. Numbers may differ in the last bits between settings, as in PyTorch.
 
     >>> before = ag.get_num_threads()
     >>> ag.set_num_threads(1)
@@ -33,9 +35,7 @@ def set_num_threads(int: Any) -> None:
     1
     >>> ag.set_num_threads(before)
     """
-    count = _checked("set_num_threads", int)
-    rows.set_cores(count)
-    blas.set_limit(count)
+    rows.set_cores(_checked("set_num_threads", int))
 
 
 def get_num_threads() -> int:

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
-from ...backend import device_of, namespace, to_device
+from ...backend import device_of, namespace, sum_of_squares, to_device
 from ...backend.arrays.dtypes import wide
 from ...backend.cuda import foreach as cuda_foreach
 from ...core.graph.storage import before_write, bump_version
@@ -33,8 +31,7 @@ def _power_sum(array: Any, p: float) -> Any:
     xp = namespace(array)
     array = array.astype(wide(array.dtype), copy=False)
     if p == 2:
-        flat = array.reshape(-1)
-        return np.asarray(np.dot(flat, flat)) if xp is np else (flat * flat).sum()
+        return xp.asarray(sum_of_squares(xp, array))
     size = xp.absolute(array)
     if math.isinf(p):
         return xp.asarray(_extreme(size, p) if array.size else 0 if p > 0 else math.inf, array.dtype)

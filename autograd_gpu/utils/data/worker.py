@@ -81,7 +81,7 @@ def _prepare(job: Job, number: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     restore_modes({})
     rows.set_cores(1)
-    blas.set_limit(1)
+    blas.limit_of("numpy").put(1)
     seed = job.base_seed + number
     random.seed(seed)
     np.random.seed(np.random.SeedSequence(seed).generate_state(4))

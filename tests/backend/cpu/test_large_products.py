@@ -9,24 +9,24 @@ from hypothesis import strategies as st
 
 from autograd_gpu.backend.cpu import blas, large_products, matmul, rows
 
-pytestmark = [pytest.mark.cpu, pytest.mark.skipif(not blas.threads(), reason="NumPy uses another BLAS")]
+LIMIT = blas.limit_of("numpy")
+pytestmark = [pytest.mark.cpu, pytest.mark.skipif(not LIMIT.threads(), reason="no limit for NumPy's BLAS is known")]
 
 CORES = 2
 
 
 @pytest.fixture(autouse=True)
 def _small_is_large(monkeypatch):
-    """Products from 2^15 multiply-adds on go by blocks, on two threads whatever the machine has."""
+    """Products of 2^16 bytes times multiply-adds go by blocks, on two threads whatever the machine has."""
     monkeypatch.setattr(rows, "cores", lambda: CORES)
-    monkeypatch.setattr(blas, "limit", lambda: CORES)
-    monkeypatch.setattr(matmul, "LARGEST", 1 << 15)
+    monkeypatch.setattr(blas.Limit, "threads", lambda limit: CORES)
+    monkeypatch.setattr(matmul, "SMALL_PRODUCT", 1 << 13)
     monkeypatch.setattr(matmul, "MANY_ELEMENTS", 1 << 10)
-    monkeypatch.setattr(large_products, "PER_CORE", 1 << 16)
+    monkeypatch.setattr(large_products, "PER_BLOCK", 1 << 15)
     monkeypatch.setattr(large_products, "FEWEST", 16)
-    monkeypatch.setattr(large_products, "ENOUGH", 32)
-    before = blas.threads()
+    before = LIMIT.get()
     yield
-    assert blas.threads() == before
+    assert LIMIT.get() == before
 
 
 @pytest.fixture
@@ -89,20 +89,20 @@ def test_batches(blocks, left, right):
     assert blocks == [(max(left[0], right[0]), -(-max(left[0], right[0]) // 8))]
 
 
-@pytest.mark.parametrize("case", ["small", "narrow", "few matrices", "syrk", "limited", "one core"])
-def test_what_stays_with_blas(monkeypatch, blocks, case):
+@pytest.mark.parametrize("case", ["small", "narrow", "one matrix", "syrk", "limited", "one core"])
+def test_what_the_caller_computes_in_one(monkeypatch, blocks, case):
     m, k, n, dtype = 200, 100, 200, np.dtype("float64")
     if case == "small":
-        m = n = k = 25
+        m = n = k = 16
     if case == "narrow":
-        m, k, n = 31, 1000, 31
+        m, k, n = 16, 1000, 16
     if case == "limited":  # by threadpoolctl, say
-        monkeypatch.setattr(blas, "limit", lambda: 1)
+        monkeypatch.setattr(blas.Limit, "threads", lambda limit: 1)
     if case == "one core":
         monkeypatch.setattr(rows, "cores", lambda: 1)
     a, b = (np.arange(r * c).reshape(r, c).astype(dtype) % 7 for r, c in ((m, k), (k, n)))
-    if case == "few matrices":
-        a, b = np.stack([a] * 7), np.stack([b] * 7)
+    if case == "one matrix":
+        a, b = a[None], b[None]
     if case == "syrk":
         b = a.T
     assert np.array_equal(matmul.matmul(a, b), np.matmul(a, b))
@@ -112,36 +112,36 @@ def test_what_stays_with_blas(monkeypatch, blocks, case):
 def test_sizes_of_blocks(monkeypatch):
     """What docs/backend.md says, with the real limits."""
     monkeypatch.undo()
-    monkeypatch.setattr(blas, "limit", lambda: 64)
+    monkeypatch.setattr(blas.Limit, "threads", lambda limit: 64)
 
     def step(m, k, n, cores, dtype="float32"):
         monkeypatch.setattr(rows, "cores", lambda: cores)
         a, b = np.broadcast_to(np.zeros((), dtype), (m, k)), np.broadcast_to(np.ones((), dtype), (k, n))
         return large_products.step_of(a, b, m * k * n)
 
-    assert step(2000, 512, 512, 2) == 512
+    assert step(2000, 512, 512, 2) == 256
     assert step(12000, 512, 512, 2) == 1504
-    assert step(512, 2000, 512, 2) == 256
-    assert step(1024, 1024, 1024, 2) == 512
-    assert step(128, 784, 256, 2) == 0
-    assert step(1024, 1024, 1024, 16) == 0  # 64 rows for each core: the blocks would pack more than they compute
-    assert step(1000, 512, 256, 2) == 0
-    assert step(1000, 512, 512, 2, "float64") == 512
+    assert step(512, 2000, 512, 2) == 64
+    assert step(128, 784, 256, 2) == 128
+    assert step(128, 256, 256, 2) == 0  # 0.2 ms on one thread
+    assert step(1024, 1024, 1024, 16) == 64
+    assert step(128, 784, 256, 16) == 96  # three blocks of 0.2 ms
+    assert step(128, 256, 256, 2, "float64") == 128
 
 
 def test_the_limit_is_restored_after_an_error(monkeypatch):
     a, b = operands(300, 100, 100, "float32")
-    before = blas.threads()
+    before = LIMIT.get()
 
     def fail(*args, **kwargs):
-        assert blas.threads() == 1
+        assert LIMIT.get() == 1
         raise MemoryError("no memory for a buffer")
 
     monkeypatch.setattr(np, "matmul", fail)
     with pytest.raises(MemoryError, match="no memory"):
         matmul.matmul(a, b)
     monkeypatch.undo()
-    assert blas.threads() == before
+    assert LIMIT.get() == before
 
 
 def test_products_on_many_threads():

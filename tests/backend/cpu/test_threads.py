@@ -1,4 +1,4 @@
-"""set_num_threads limits BLAS and the threads that work on blocks of rows."""
+"""set_num_threads limits the threads that work on blocks of rows, and lets decompositions use those of BLAS."""
 
 import threading
 import time
@@ -13,11 +13,9 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture(autouse=True)
 def _restored():
-    before, products = ag.get_num_threads(), blas.limit()
+    before = rows._Cores.count
     yield
-    ag.set_num_threads(before)
-    if products:
-        blas.set_limit(products)
+    rows.set_cores(before)
 
 
 def seen(blocks=6, patience=0.2):
@@ -33,25 +31,29 @@ def seen(blocks=6, patience=0.2):
     return len(found)
 
 
-def test_both_kinds_of_threads_are_limited():
+def test_our_threads_are_limited_and_those_of_blas_are_as_the_user_has_them():
+    before = blas.limit_of("numpy").threads()
     for count in (3, 1, 2):
         ag.set_num_threads(count)
         assert ag.get_num_threads() == count == rows.cores()
-        assert blas.threads() in (count, 0)  # 0: another BLAS than OpenBLAS
+        assert blas.limit_of("numpy").threads() == before
         assert seen() == count
 
 
-def test_a_product_on_one_thread_keeps_the_new_limit():
-    if not blas.threads():
-        pytest.skip("NumPy uses another BLAS")
-    ag.set_num_threads(2)
+@pytest.mark.parametrize(("count", "limit"), [(0, 1), (1, 1), (3, 3)])
+def test_decompositions_run_on_one_thread_until_more_are_asked_for(monkeypatch, count, limit):
+    """0: nobody has called set_num_threads."""
+    monkeypatch.setattr(rows._Cores, "count", count)
+    limits = []
 
-    def inside():
-        ag.set_num_threads(3)
-        return blas.threads(), blas.limit()
+    def on(self, threads, function, *args):
+        limits.append(threads)
+        return function(*args)
 
-    assert blas.on_one_thread(inside) == (1, 3)
-    assert blas.threads() == 3
+    monkeypatch.setattr(blas.Limit, "on", on)
+    a = ag.eye(100) * 2
+    ag.linalg.inv(a), ag.linalg.qr(a), ag.linalg.eigh(a), ag.linalg.svd(a), ag.linalg.cholesky(a)
+    assert set(limits) == {limit}
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "a", True, None])

@@ -426,16 +426,17 @@ def test_workers_compute_after_threads_have_worked():
 @cpu
 def test_a_fork_inside_of_a_product_on_one_thread():
     """The child forgets that product, and has one thread."""
-    if not blas.threads():
-        pytest.skip("NumPy uses another BLAS than OpenBLAS")
-    before, found = blas.threads(), []
+    limit = blas.limit_of("numpy")
+    if not limit.threads():
+        pytest.skip("threadpoolctl does not know NumPy's BLAS")
+    before, found = limit.threads(), []
 
     def item(i):
-        return blas._LIMIT.depth, blas.threads(), rows.cores()
+        return limit.depth, limit.threads(), rows.cores()
 
     blas.on_one_thread(lambda: found.extend(DataLoader(Calls(item, 2), None, num_workers=1)))
     assert [tuple(row) for row in found] == [(0, 1, 1)] * 2
-    assert blas.threads() == before
+    assert limit.threads() == before
 
 
 @pytest.mark.emulated
