@@ -91,9 +91,9 @@ def _check_row(label: str, name: str, vector: Array | None, cols: int) -> None:
         check_array(label, name, vector, (cols,))
 
 
-def _sums(plan: Plan, dtype: np.dtype, wanted: bool) -> tuple[Array | None, Array | None]:
+def _sums(plan: Plan, dtype: np.dtype, needed: bool) -> tuple[Array | None, Array | None]:
     """Memory for the column sums and for the partial sums, if wanted."""
-    if not wanted:
+    if not needed:
         return None, None
     empty = runtime.cupy().empty
     return empty((plan.cols,), dtype), empty((plan.parts, plan.cols), wide(dtype)) if plan.parts > 1 else None
