@@ -60,12 +60,12 @@ def freed_twice() -> RuntimeError:
 
 
 def modified_in_place(
-    kind: str, shape: tuple[int, ...], where: str, found: int, expected: int, anomaly: bool = False
+    kind: str, shape: tuple[int, ...], where: str, version: int, expected: int, anomaly: bool = False
 ) -> RuntimeError:
     """`where`: "output 0 of MulBackward0", or "" for a leaf. `anomaly`: whether anomaly mode is on."""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {list(shape)}]{f', which is {where},' if where else ''} is at version {found}; expected version "
+        f"[{kind} {list(shape)}]{f', which is {where},' if where else ''} is at version {version}; expected version "
         f"{expected} instead. "
         + (
             "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
@@ -150,15 +150,15 @@ NO_LEAF_GRAD = (
 )
 
 
-def foreign_grad(what: str, given: object, own: object) -> RuntimeError:
+def foreign_grad(what: str, grad: object, own: object) -> RuntimeError:
     """`what` is size, dtype or device."""
     how = "of size" if what == "size" else f"with {what}"
-    return RuntimeError(f"attempting to assign a gradient {how} '{given}' to a tensor {how} '{own}'. Please ensure "
+    return RuntimeError(f"attempting to assign a gradient {how} '{grad}' to a tensor {how} '{own}'. Please ensure "
                         f"that the gradient and the tensor are the same {what}")
 
 
-def codes_as_data(own: object, given: object) -> TypeError:
-    return TypeError(f"the data of a {own} tensor cannot be set to {given}: a float8 tensor is an object of another "
+def codes_as_data(own: object, data: object) -> TypeError:
+    return TypeError(f"the data of a {own} tensor cannot be set to {data}: a float8 tensor is an object of another "
                      "class; make a new tensor with .to(dtype)")
 
 

@@ -143,13 +143,13 @@ def _mismatch(x: Tensor, y: Tensor, rtol: Any, atol: Any, equal_nan: bool) -> st
     return _report(actual, expected, close, away, relative, rtol, atol)
 
 
-def _report(found: Any, wanted: Any, close: Any, away: Any, relative: Any, rtol: float, atol: float) -> str:
+def _report(actual: Any, expected: Any, close: Any, away: Any, relative: Any, rtol: float, atol: float) -> str:
     """The error text for elements that differ."""
     kind = "equal" if rtol == atol == 0 else "close"
-    if found.ndim == 0:
+    if actual.ndim == 0:
         up_to = "" if kind == "equal" else f" (up to {atol} allowed)"
         rel_to = "" if kind == "equal" else f" (up to {rtol} allowed)"
-        return (f"Scalars are not {kind}!\n\nExpected {wanted.item()} but got {found.item()}.\n"
+        return (f"Scalars are not {kind}!\n\nExpected {expected.item()} but got {actual.item()}.\n"
                 f"Absolute difference: {away.item()}{up_to}\nRelative difference: {relative.item()}{rel_to}")
     count = int(close.size - close.sum())
     lines = [f"Tensor-likes are not {kind}!", "",

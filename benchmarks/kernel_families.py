@@ -94,10 +94,10 @@ def _backward(name: str) -> Callable[[Make], Work]:
     return family
 
 
-def _double_backward(name: str, curved: bool) -> Callable[[Make], Work]:
+def _double_backward(name: str, has_second: bool) -> Callable[[Make], Work]:
     def family(make: Make) -> Work:
         gg, g, saved, bias, ggb = make.matrix(), make.matrix(), make.matrix(), make.row(), make.row()
-        moved = (gg, g, saved, gg, g) if curved else (gg, saved, gg)  # the results have the shapes of gg and g
+        moved = (gg, g, saved, gg, g) if has_second else (gg, saved, gg)  # the results have the shapes of gg and g
         return Work(lambda: kernels.bias_activation_double_backward(name, gg, ggb, g, saved, bias), moved)
 
     return family
@@ -254,8 +254,8 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "bias_activation of tanh": _forward("tanh"),
     "bias_activation_backward of relu": _backward("relu"),
     "bias_activation_backward of gelu": _backward("gelu"),
-    "bias_activation_double_backward of relu": _double_backward("relu", curved=False),
-    "bias_activation_double_backward of tanh": _double_backward("tanh", curved=True),
+    "bias_activation_double_backward of relu": _double_backward("relu", has_second=False),
+    "bias_activation_double_backward of tanh": _double_backward("tanh", has_second=True),
     "column_sum": _column_sum,
     "row_sum": _row_sum,
     "row_sum of few rows": _of_few_rows(_row_sum),

@@ -130,10 +130,10 @@ class Run:
         return [to_numpy(p.grad) for p in self.net.parameters() if p.ndim == 2]
 
 
-def worst(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
+def worst(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
     """The relative error of the worst gradient."""
     return max(
-        float(np.linalg.norm(a - b) / np.linalg.norm(b)) for a, b in zip(found, expected, strict=True)
+        float(np.linalg.norm(a - b) / np.linalg.norm(b)) for a, b in zip(actual, expected, strict=True)
     )
 
 

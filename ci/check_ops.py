@@ -182,17 +182,17 @@ def asks_device(node):
 
 def device_questions(tree):
     """(function, line) of each expression that asks for the device."""
-    found = []
+    places = []
 
     def visit(node, name):
         for child in ast.iter_child_nodes(node):
             if asks_device(child):
-                found.append((name, child.lineno))
+                places.append((name, child.lineno))
             named = isinstance(child, ast.FunctionDef | ast.ClassDef)
             visit(child, f"{name}.{child.name}".lstrip(".") if named else name)
 
     visit(tree, "")
-    return found
+    return places
 
 
 def takes(function, name):
@@ -200,12 +200,12 @@ def takes(function, name):
     return any(a.arg == name for a in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs))
 
 
-def unlisted(where, found, listed, does, does_not, advice):
-    """The places `found` in functions that are not among `listed`, and functions listed that have none."""
-    for name, line in found:
+def unlisted(where, places, listed, does, does_not, advice):
+    """The `places` in functions that are not among `listed`, and functions listed that have none."""
+    for name, line in places:
         if name not in listed:
             yield where, line, f"{name or 'the module'} {does}: {advice}"
-    for name in listed.keys() - {name for name, _ in found}:
+    for name in listed.keys() - {name for name, _ in places}:
         yield where, 1, f"{name or 'the module'} {does_not} in ci/check_ops.py"
 
 

@@ -32,6 +32,6 @@ def cuda_extra(without_gpu):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without-gpu", default="", metavar="EXTRA", help="what to print where no driver answers")
-    extra, found = cuda_extra(parser.parse_args().without_gpu)
-    print(f"cuda_extra: {found}", file=sys.stderr)
+    extra, reason = cuda_extra(parser.parse_args().without_gpu)
+    print(f"cuda_extra: {reason}", file=sys.stderr)
     print(extra)

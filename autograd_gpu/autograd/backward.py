@@ -219,8 +219,8 @@ def _cast(g: Tensor, dtype: np.dtype) -> Tensor:
     return RECORD.cast(g, dtype) if g.dtype != dtype else g
 
 
-def _mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...]) -> RuntimeError:
-    return RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {found} and output[{i}] has a shape of "
+def _mismatch(i: int, shape: tuple[int, ...], expected: tuple[int, ...]) -> RuntimeError:
+    return RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape} and output[{i}] has a shape of "
                         f"{expected}.")
 
 
@@ -265,9 +265,9 @@ def _batched(
             ])
 
 
-def _batch_mismatch(i: int, found: tuple[int, ...], expected: tuple[int, ...] | None) -> RuntimeError:
+def _batch_mismatch(i: int, shape: tuple[int, ...], expected: tuple[int, ...] | None) -> RuntimeError:
     return RuntimeError("If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                         "dimension. The sizes of the remaining dimensions are expected to match the shape of "
-                        f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of {found} "
+                        f"corresponding output, but a mismatch was detected: grad_output[{i}] has a shape of {shape} "
                         f"and output[{i}] has a shape of {expected}. Cotangents that are not batched go to a call of "
                         "their own.")

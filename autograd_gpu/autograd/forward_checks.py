@@ -75,9 +75,9 @@ def check_batched_forward(func: Callable[..., Any], args: tuple[Any, ...], check
             compare_batched(got, expected, k, i, what)
 
 
-def compare_batched(found: Tensor, expected: Tensor, k: int, i: int, what: str) -> None:
+def compare_batched(batched: Tensor, expected: Tensor, k: int, i: int, what: str) -> None:
     """GradcheckError unless a batched result equals the single ones."""
-    got, want = to_numpy(found.detach().array), to_numpy(expected.detach().array)
+    got, want = to_numpy(batched.detach().array), to_numpy(expected.detach().array)
     if not np.allclose(got.astype(np.float64), want.astype(np.float64), equal_nan=True):
         raise GradcheckError(f"For output {k} and input {i}:\n\n{what}\n\nGot:\n{got}\n\nExpected:\n{want}")
 

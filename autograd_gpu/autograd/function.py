@@ -149,18 +149,19 @@ def _unrecorded(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, .
 def _record(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs of a recorded call, linked to the node."""
     linked = [a for a in args if isinstance(a, Tensor)]
-    dirty, inputs = {id(t) for t in node.dirty}, {id(a) for a in linked}
+    constant, inputs = {id(t) for t in node.non_differentiable}, {id(a) for a in linked}
+    dirty = {id(t) for t in node.dirty} - constant
     # An input returned unchanged becomes an alias, since the caller's tensor keeps its own history. So does an input
     # that was written to, until its history is rewritten below.
     returned = [alias(o) if isinstance(o, Tensor) and (id(o) in inputs or o._fn is not None) else o for o in outputs]
     pairs = [(old, new) for old, new in zip(outputs, returned, strict=True) if isinstance(new, Tensor)]
     note(node)
-    _link(node, outputs, returned, {id(t) for t in node.non_differentiable})
+    _link(node, outputs, returned, constant)
     _save(node, {id(old): new for old, new in pairs if id(old) in dirty or id(old) not in inputs})
     for old, new in pairs:
         if id(old) in dirty:
             rebase_history(old, node, new._nr)
-        else:
+        elif id(old) not in constant & inputs:  # an input marked as not differentiable is returned detached
             shown = linked if old._base is not None or id(old) in inputs else []
             _mark_view(new, old, shown, IN_FUNCTION if len(pairs) == 1 else ONE_OF_SEVERAL)
     if MODES.bits & SAVING:  # last, so that written inputs have their history if a hook raises

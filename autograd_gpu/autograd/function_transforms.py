@@ -242,13 +242,13 @@ def _holds(in_dims: Any) -> bool:
     return any(map(_holds, in_dims.values())) if isinstance(in_dims, dict) else in_dims is not None
 
 
-def _pair(found: Any) -> tuple[Any, Any]:
+def _pair(returned: Any) -> tuple[Any, Any]:
     """What a Function's vmap returned: (output, out_dims), with a dimension per output of several."""
-    if not isinstance(found, tuple) or len(found) != 2:
-        got = f"{len(found)} returns" if isinstance(found, tuple) else f"a {type(found)}"
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        got = f"{len(returned)} returns" if isinstance(returned, tuple) else f"a {type(returned)}"
         raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
                            f"structure compatible with the output. Got {got} instead")
-    output, dims = found
+    output, dims = returned
     if isinstance(output, tuple) and not isinstance(dims, tuple):
         dims = (dims,) * len(output)
     if isinstance(dims, tuple) and (not isinstance(output, tuple) or len(dims) != len(output)):
@@ -330,8 +330,8 @@ def _make_on_batches(cls: Any) -> Any:
                               for g, flag in zip(whole, ctx.batch.flags, strict=True)], None)
 
         @staticmethod
-        def jvp(ctx: Any, *given: Any) -> Any:
-            *tangents, _ = given
+        def jvp(ctx: Any, *arguments: Any) -> Any:
+            *tangents, _ = arguments
             with ctx.batch.enter() as level:
                 pushed = cls.jvp(_own_ctx(cls, ctx, level, 1), *_lifted(level, tangents, ctx.batch.flags))
                 with below(level):
@@ -354,8 +354,8 @@ def _lifted(level: Batching, values: Sequence[Any], flags: Sequence[bool]) -> li
     return [batched(level, x) if flag and isinstance(x, Tensor) else x for x, flag in zip(values, flags, strict=True)]
 
 
-def _each(function: Any, found: Any) -> Any:
-    return tuple(map(function, found)) if isinstance(found, tuple) else function(found)
+def _each(function: Any, values: Any) -> Any:
+    return tuple(map(function, values)) if isinstance(values, tuple) else function(values)
 
 
 def _own_ctx(cls: Any, ctx: Any, level: Batching, which: int) -> FunctionCtx:

@@ -111,8 +111,8 @@ def gradgradcheck(
 
     active = {i for i, x in enumerate((*args, *cotangents)) if isinstance(x, Tensor) and x.requires_grad}
 
-    def gradient(*given: Any) -> tuple[Tensor, ...]:
-        values = [x.requires_grad_() if i in active else x for i, x in enumerate(given)]  # a dual of one does not
+    def gradient(*inputs: Any) -> tuple[Tensor, ...]:
+        values = [x.requires_grad_() if i in active else x for i, x in enumerate(inputs)]  # a dual of one does not
         point, gs = values[: len(args)], values[len(args) :]
         grads = grad(_differentiable(func(*point)), [point[i] for i in positions], list(gs), create_graph=True,
                      allow_unused=True)

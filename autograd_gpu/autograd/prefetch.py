@@ -111,12 +111,12 @@ class Order:
             window = windows[self] = _Window(task)
         window.move(self.before(node_seq, window.nodes), node_seq)
 
-    def hold(self, packed: Packed, node_seq: int, found: Any) -> None:
-        """Called after node `node_seq` has unpacked `found`; holds it for the next node in the window that needs it."""
+    def hold(self, packed: Packed, node_seq: int, value: Any) -> None:
+        """Called after node `node_seq` has unpacked `value`; holds it for the next node in the window that needs it."""
         task = running_task()
         window = final_callbacks_of(task).prefetch_windows.get(self) if self.ahead and task is not None else None
         if window is not None:
             if window.coming.get(packed, node_seq) == node_seq:
                 window.found.pop(packed, None)
             else:
-                window.found[packed] = found
+                window.found[packed] = value

@@ -55,22 +55,43 @@ NAMES: dict[str, str] = {
     ),
     "nn.parallel": "DistributedDataParallel(Module)",
     "nn.parallel.distributed": "DistributedDataParallel(Module)",
+    "nn.parallel.parallel_apply": "parallel_apply",
+    "nn.parallel.replicate": "replicate",
     "distributed": (
         "ProcessGroup ReduceOp Backend Store TCPStore FileStore HashStore Work P2POp init_process_group "
         "destroy_process_group new_group barrier all_reduce all_gather all_gather_object all_gather_into_tensor "
         "all_to_all all_to_all_single broadcast broadcast_object_list gather gather_object reduce reduce_scatter "
         "reduce_scatter_tensor scatter scatter_object_list send recv isend irecv batch_isend_irecv monitored_barrier"
     ),
+    "distributed._tensor": "DTensor Replicate Shard",
     "distributed.algorithms": "Join",
+    "distributed.algorithms._checkpoint": "",
+    "distributed.algorithms._checkpoint.checkpoint_wrapper": (
+        "CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper"
+    ),
+    "distributed.algorithms.join": "Join JoinHook Joinable",
     "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
+    "distributed.checkpoint.state_dict": "get_model_state_dict get_state_dict set_model_state_dict set_state_dict",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",
     "distributed.distributed_c10d": "ProcessGroup ReduceOp Work",
     "distributed.elastic": "",
+    "distributed.elastic.multiprocessing": "",
+    "distributed.elastic.multiprocessing.errors": "record",
     "distributed.fsdp": "FullyShardedDataParallel(Module) MixedPrecision ShardingStrategy CPUOffload fully_shard",
+    "distributed.fsdp.fully_sharded_data_parallel": (
+        "BackwardPrefetch CPUOffload FullStateDictConfig FullyShardedDataParallel(Module) MixedPrecision "
+        "ShardingStrategy StateDictType"
+    ),
+    "distributed.fsdp.wrap": "enable_wrap size_based_auto_wrap_policy transformer_auto_wrap_policy wrap",
+    "distributed.launch": "main",
     "distributed.nn": "all_gather all_reduce all_to_all broadcast gather reduce reduce_scatter scatter",
     "distributed.optim": "ZeroRedundancyOptimizer DistributedOptimizer",
     "distributed.rpc": "RRef init_rpc rpc_async rpc_sync remote shutdown",
+    "distributed.run": "main",
     "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
+    "distributed.tensor.parallel": (
+        "ColwiseParallel PrepareModuleInput RowwiseParallel SequenceParallel loss_parallel parallelize_module"
+    ),
     "distributed.utils": "",
     "export": "ExportedProgram Dim export load save",
     "fft": (
@@ -92,6 +113,8 @@ NAMES: dict[str, str] = {
     "optim": "SparseAdam",
     "sparse": "addmm log_softmax mm softmax spdiags sum",
     "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension include_paths load load_inline",
+    "utils.data": "DistributedSampler",
+    "utils.data.distributed": "DistributedSampler",
     "utils.model_zoo": "load_url",
     "utils.mobile_optimizer": "optimize_for_mobile",
 }

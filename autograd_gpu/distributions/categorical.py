@@ -82,7 +82,7 @@ class Categorical(ProbsOrLogits):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-def _vectors(name: str, given: Tensor) -> Tensor:
-    if given.dim() < 1:
+def _vectors(name: str, parameter: Tensor) -> Tensor:
+    if parameter.dim() < 1:
         raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
-    return given
+    return parameter

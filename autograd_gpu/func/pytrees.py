@@ -63,13 +63,13 @@ def points(tree: Any) -> tuple[list[Tensor], Spec]:
     return leaves, spec
 
 
-def with_aux(found: Any, call: str, has_aux: bool) -> tuple[Any, Any]:
+def with_aux(result: Any, call: str, has_aux: bool) -> tuple[Any, Any]:
     """The output of a function and its aux, which is None unless `has_aux`."""
     if not has_aux:
-        return found, None
-    if not (isinstance(found, tuple) and len(found) == 2):
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{call}: output of function f should be a tuple: (output, aux) if has_aux is True")
-    return found
+    return result
 
 
 def some_tensors(tree: Any, api: str) -> tuple[list[Tensor], Spec]:

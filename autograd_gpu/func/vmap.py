@@ -114,7 +114,7 @@ def _run(
             return unflatten(out_spec, [_result(func, level, x, dim) for x, dim in zip(outs, places, strict=True)])
 
 
-def _out_dims(func: Any, out_dims: Any, found: Any, spec: Spec) -> list[Any]:
+def _out_dims(func: Any, out_dims: Any, result: Any, spec: Spec) -> list[Any]:
     """The dimension of each output to which the mapped dimension goes."""
     if type(out_dims) is int:
         return [out_dims] * spec.num_leaves
@@ -123,10 +123,10 @@ def _out_dims(func: Any, out_dims: Any, found: Any, spec: Spec) -> list[Any]:
     if not all(dim is None or isinstance(dim, int) for dim in dims):
         raise ValueError(f"{call}: `out_dims` must be an int, None or a python collection of ints representing where "
                          "in the outputs the vmapped dimension should appear.")
-    if isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(found, Tensor):
+    if isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(result, Tensor):
         return list(out_dims)
     try:
-        return spread(out_dims, found)
+        return spread(out_dims, result)
     except ValueError:
         raise ValueError(f"{call}(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has "
                          f"structure {flatten(out_dims)[1]} but outputs has structure {spec}.") from None

@@ -157,10 +157,10 @@ class PackCache:
         return result
 
 
-def _shown(found: list[PackedFootprint]) -> int:
+def _shown(held: list[PackedFootprint]) -> int:
     """The bytes covered by footprints: of each connected group the span, or its elements' bytes if these are fewer."""
     total, stop, elements, start = 0, 0, 0, 0
-    for packed in sorted(found, key=lambda packed: packed.footprint.start):
+    for packed in sorted(held, key=lambda packed: packed.footprint.start):
         footprint = packed.footprint
         if footprint.start >= stop:
             total += min(stop - start, elements)

@@ -55,8 +55,8 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         self.add_zero_attn = add_zero_attn
 
-        def parameter(wanted: bool, *shape: int) -> Parameter | None:
-            return Parameter(empty(*shape, device=device, dtype=dtype)) if wanted else None
+        def parameter(exists: bool, *shape: int) -> Parameter | None:
+            return Parameter(empty(*shape, device=device, dtype=dtype)) if exists else None
 
         packed = self.kdim == self.vdim == embed_dim
         self.register_parameter("q_proj_weight", parameter(not packed, embed_dim, embed_dim))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -37,14 +38,6 @@ class WithoutModule(NamedTuple):
         return self.hook(*args)
 
 
-class StateDict(dict[str, Any]):
-    """A dict with the version of each module's state layout in `_metadata`, as in PyTorch."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._metadata: dict[str, dict[str, Any]] = {}  # by the module's dotted name
-
-
 class Stateful(Tree[M]):
     """The part of Module that saves and loads."""
 
@@ -56,12 +49,16 @@ class Stateful(Tree[M]):
     ) -> dict[str, Any]:
         """Parameters and persistent buffers by dotted name, detached (unless `keep_vars`) but not copied.
 
+        An OrderedDict; its attribute `_metadata` has the version of each module's state layout, by dotted name.
+
         >>> list(ag.nn.Linear(2, 1).state_dict())
         ['weight', 'bias']
         """
-        destination = StateDict() if destination is None else destination
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
         metadata = {"version": self._version}
-        if isinstance(destination, StateDict):
+        if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = metadata
         for hook in self._ag_state_hooks_of(SAVE_PRE):
             hook(self, prefix, keep_vars)

@@ -78,8 +78,8 @@ def _chain_back_by_kernel(F, g, need, f1, f2, stream, d, groups):
     if form is None:
         return None
     a, b, t = (for_kernel(x, lead, own) for x, own in ((f1, 1), (f2, 1), (stream, 2)))
-    found = kernels.chain_stream_backward(kernels.contiguous(g), a, b, t, d, form, need)
-    return summed(F, found, (f1, f2, stream))
+    grads = kernels.chain_stream_backward(kernels.contiguous(g), a, b, t, d, form, need)
+    return summed(F, grads, (f1, f2, stream))
 
 
 def _chain_back_by_blocks(F, g, need, f1, f2, stream, d, groups):
@@ -214,9 +214,9 @@ def _jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters,
         if inner:
             bar1 *= slope
             bar2 *= _third(RAW, s, activation, parameters)
-            for each in (dz, dbias):
-                if each is not None:
-                    np.add(bar1, bar2, out=each)
+            for out in (dz, dbias):
+                if out is not None:
+                    np.add(bar1, bar2, out=out)
 
     inputs = ((saved, 1), (stream, 2), (saved if bias is None else bias, 1))
     need = (need[0] and smooth, need[1], need[2] and smooth and bias is not None)

@@ -92,12 +92,12 @@ def placed(function: Any, layout: Any, pin_memory: bool, *args: Any, requires_gr
     return result.requires_grad_() if requires_grad else result
 
 
-def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+def sizes_of(sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
     """The shape in the arguments of rand(2, 3), rand((2, 3)) or rand(size=(2, 3)), integers or 0-d tensors of them."""
     if size is None:
-        size = given[0] if len(given) == 1 and not isinstance(given[0], (int, np.integer)) else given
-    elif given:
-        raise TypeError(f"got the shape twice: {', '.join(map(str, given))} and size={size}")
+        size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer)) else sizes
+    elif sizes:
+        raise TypeError(f"got the shape twice: {', '.join(map(str, sizes))} and size={size}")
     if type(size) is tuple:
         for n in size:
             if type(n) is not int or n < 0:
@@ -245,18 +245,18 @@ def randint_like(
     return _laid_out("randint_like", result, input, memory_format).requires_grad_(requires_grad)
 
 
-def _laid_out(function: str, found: Tensor, like: Tensor, memory_format: Any) -> Tensor:
-    """`found`, which is in C order, with its dimensions in memory as those of `like`, unless C order is asked for.
+def _laid_out(function: str, result: Tensor, like: Tensor, memory_format: Any) -> Tensor:
+    """`result`, which is in C order, with its dimensions in memory as those of `like`, unless C order is asked for.
 
     Under vmap, where memory has no order of its own, it stays in C order.
     """
-    if is_contiguous_format(function, memory_format) or isinstance(found, LevelTensor) or isinstance(like, LevelTensor):
-        return found
+    if is_contiguous_format(function, memory_format) or any(isinstance(t, LevelTensor) for t in (result, like)):
+        return result
     array = like.array
     if array.flags.c_contiguous:
-        return found
+        return result
     order = memory_order(array)
-    dense = found.array.transpose(order).copy()
+    dense = result.array.transpose(order).copy()
     return wrap(dense.transpose(tuple(order.index(d) for d in range(len(order)))))
 
 

@@ -73,9 +73,9 @@ class PhiloxStream:
         shape = _shape(size)
         return kernels.random_bits(shape, keep, *self.take(kernels.counters_for(math.prod(shape), bool_)))
 
-    def mask(self, keep: float, count: int, each: int = 1) -> kernels.Mask:
-        """A mask of `count` bits computed at each use; a bit applies to `each` adjacent elements."""
-        return kernels.Mask(*self.take(kernels.counters_for(count, bool_)), keep, count, each)
+    def mask(self, keep: float, count: int, per_bit: int = 1) -> kernels.Mask:
+        """A mask of `count` bits computed at each use; a bit applies to `per_bit` adjacent elements."""
+        return kernels.Mask(*self.take(kernels.counters_for(count, bool_)), keep, count, per_bit)
 
     def poisson(self, rates: Array) -> Array:
         """Poisson-distributed numbers with these `rates`, float64."""

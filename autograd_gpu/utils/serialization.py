@@ -2,7 +2,8 @@
 
 Tensors are stored under dotted paths, which for a flat dict are its keys, so any safetensors reader can use the file.
 The structure of the object, including its order, is JSON in the file's metadata:
-{"dict": [[key, value], ...]}, {"ordered": ...} for an OrderedDict, [...] for a list, {"tuple": [...]},
+{"dict": [[key, value], ...]}, {"ordered": ...} for an OrderedDict,
+{"state": [[[key, value], ...], _metadata]} for a module's state dict, [...] for a list, {"tuple": [...]},
 {"tensor": name}, {"array": name} for a NumPy array, {"cupy": name}, {"float": "nan"}, or a scalar.
 """
 
@@ -155,7 +156,10 @@ def _encode(obj: Any, path: str, tensors: dict[str, np.ndarray]) -> Any:
         return {"tensor" if isinstance(obj, Tensor) else "array" if isinstance(obj, np.ndarray) else "cupy": name}
     if isinstance(obj, dict):
         kind = "ordered" if isinstance(obj, OrderedDict) else "dict"
-        return {kind: [[_key(k, path), _encode(v, _join(path, k), tensors)] for k, v in obj.items()]}
+        items: list[Any] = [[_key(k, path), _encode(v, _join(path, k), tensors)] for k, v in obj.items()]
+        if hasattr(obj, "_metadata"):
+            return {"state": [items, _encode(obj._metadata, _join(path, "_metadata"), tensors)]}
+        return {kind: items}
     if type(obj) in (list, tuple):
         items = [_encode(value, _join(path, i), tensors) for i, value in enumerate(obj)]
         return items if type(obj) is list else {"tuple": items}
@@ -209,6 +213,11 @@ def _decode(encoded: Any, arrays: dict[str, np.ndarray], device: Device) -> Any:
     if kind in ("dict", "ordered"):
         items = {key: _decode(value, arrays, device) for key, value in content}
         return items if kind == "dict" else OrderedDict(items)
+    if kind == "state":
+        items, metadata = content
+        state: Any = _decode({"ordered": items}, arrays, device)
+        state._metadata = _decode(metadata, arrays, device)
+        return state
     if kind == "tuple":
         return tuple([_decode(item, arrays, device) for item in content])
     if kind == "float":

@@ -97,15 +97,15 @@ def mapped(file: BinaryIO, entries: list[Entry]) -> Iterator[tuple[str, np.ndarr
         yield entry.name, array if array.flags.aligned else array.copy()
 
 
-def _entry(name: str, found: dict[str, Any]) -> Entry:
-    dtype = _DTYPES.get(found["dtype"])
+def _entry(name: str, header: dict[str, Any]) -> Entry:
+    dtype = _DTYPES.get(header["dtype"])
     if dtype is None:
-        raise ValueError(f"tensor {name!r} has dtype {found['dtype']}, which has no counterpart here")
-    start, stop = found["data_offsets"]
-    numbers = [*found["shape"], start, stop]
+        raise ValueError(f"tensor {name!r} has dtype {header['dtype']}, which has no counterpart here")
+    start, stop = header["data_offsets"]
+    numbers = [*header["shape"], start, stop]
     if not all(type(n) is int and n >= 0 for n in numbers):
         raise ValueError(f"tensor {name!r} has a shape or place that is none")
-    return Entry(name, dtype, tuple(found["shape"]), start, stop)
+    return Entry(name, dtype, tuple(header["shape"]), start, stop)
 
 
 def _bytes(array: np.ndarray) -> memoryview:

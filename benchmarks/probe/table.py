@@ -74,10 +74,10 @@ def check(
     return put
 
 
-def difference(found: Any, expected: np.ndarray) -> float:
+def difference(actual: Any, expected: np.ndarray) -> float:
     """The largest difference, relative to the largest number."""
     exact = np.asarray(expected, np.float64)
-    values = np.asarray(found.get() if hasattr(found, "get") else found).astype(np.float64)
+    values = np.asarray(actual.get() if hasattr(actual, "get") else actual).astype(np.float64)
     if values.shape != exact.shape:
         raise AssertionError(f"the shape is {values.shape}, not {exact.shape}")
     return float(np.abs(values - exact).max(initial=0.0) / max(np.abs(exact).max(initial=0.0), 1e-300))

@@ -220,6 +220,27 @@ class TestMarkDirty:
 
         assert both(program) == [True, "OwnBackward", 1, [5.0, 5.0]]
 
+    @pytest.mark.parametrize("dirty", [False, True])
+    @pytest.mark.parametrize("of_view", [False, True])
+    def test_not_differentiable_as_well(self, dirty, of_view):
+        """The result is detached, also after a later write; the input keeps its history."""
+        def program(m):
+            def forward(ctx, x):
+                if dirty:
+                    ctx.mark_dirty(x.mul_(2))
+                ctx.mark_non_differentiable(x)
+                return x, x * 3
+
+            base = leaf(m, 1, 2, 3) * 1
+            x = base[:2] if of_view else base
+            y, z = function(m, forward, lambda ctx, g, h: h * 3).apply(x)
+            before = y is x, y.requires_grad, y._is_view(), x.grad_fn is not None, z.requires_grad
+            with m.no_grad():
+                x.mul_(3)
+            return before, y.requires_grad, y.tolist(), base.tolist(), y._version == x._version
+
+        assert both(program)[0] == [False, False, False, True, True]
+
     def test_of_another_leaf(self):
         def program(m):
             other = leaf(m)

@@ -209,7 +209,7 @@ def test_variance_by_position_and_of_numbers():
 def test_derivatives_of_nothing_are_zero():
     x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
     for name in ("nansum", "nanmean"):
-        call = Call(REGISTRY[name], [x], {"dim": 1}, [RAW.nansum(x, 1)], {"found": np.array([2.0, np.nan])})
+        call = Call(REGISTRY[name], [x], {"dim": 1}, [RAW.nansum(x, 1)], {"count": np.array([2.0, np.nan])})
         [found] = push_forward(RAW, call, [np.ones((2, 3))])
         np.testing.assert_array_equal(found, [2.0 if name == "nansum" else 1.0, 0.0])
 

@@ -191,6 +191,18 @@ def test_an_ordered_dict_stays_one(path):
     assert (type(loaded), list(loaded), type(loaded["a"])) == (OrderedDict, ["b", "a"], dict)
 
 
+def test_a_state_dict_keeps_its_class_and_its_versions(path):
+    class Versioned(ag.nn.Linear):
+        _version = 3
+
+    state = ag.nn.Sequential(Versioned(2, 1)).state_dict()
+    ag.save({"model": state}, path)
+    loaded = ag.load(path)["model"]
+    assert type(loaded) is type(state) is OrderedDict
+    assert list(loaded) == list(state)
+    assert loaded._metadata == state._metadata == {"": {"version": 1}, "0": {"version": 3}}
+
+
 def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
     ag.save(ag.ones(1), path)
 

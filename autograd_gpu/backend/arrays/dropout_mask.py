@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A dropout mask of `count` bits, each true with probability `keep`; a bit applies to `each` adjacent elements.
+    """A dropout mask of `count` bits, each true with probability `keep`; a bit applies to `per_bit` adjacent elements.
 
     The bits come from the Philox counters from `start` on, with key `seed`; a counter gives four bits.
     """
@@ -16,7 +16,7 @@ class Mask:
     start: int
     keep: float
     count: int
-    each: int = 1
+    per_bit: int = 1
 
 
 def threshold(probability: float) -> int:

@@ -58,28 +58,29 @@ channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 
 
-def is_contiguous_format(function: str, given: Any) -> bool:
-    """Whether the argument `given` of `function` is contiguous_format; False for None and preserve_format.
+def is_contiguous_format(function: str, memory_format: Any) -> bool:
+    """Whether the argument `memory_format` of `function` is contiguous_format; False for None and preserve_format.
 
     NotImplementedError for channels_last, TypeError for what is not a memory format.
     """
-    if given is None or given is preserve_format:
+    if memory_format is None or memory_format is preserve_format:
         return False
-    if given is contiguous_format:
+    if memory_format is contiguous_format:
         return True
-    if not isinstance(given, MemoryFormat):
-        raise TypeError(f"{function}(): argument 'memory_format' must be memory_format, not {type(given).__name__}")
+    if not isinstance(memory_format, MemoryFormat):
+        got = type(memory_format).__name__
+        raise TypeError(f"{function}(): argument 'memory_format' must be memory_format, not {got}")
     raise NotImplementedError(
-        f"{function}(): memory_format={given.name} is not supported: no op here is faster in it. Leave memory_format "
+        f"{function}(): memory_format={memory_format.name} is not supported: no op here is faster in it. Leave it "
         "out, or permute the dimensions: x.permute(0, 2, 3, 1).contiguous()"
     )
 
 
-def lies_in(array: Any, given: Any) -> bool:
-    """Whether `array` is dense in the memory format `given`."""
-    order = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}.get(given)
+def lies_in(array: Any, memory_format: Any) -> bool:
+    """Whether `array` is dense in `memory_format`."""
+    order = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}.get(memory_format)
     if order is None:
-        is_contiguous_format("is_contiguous", given)
+        is_contiguous_format("is_contiguous", memory_format)
         return array.flags.c_contiguous
     return array.ndim == len(order) and array.transpose(order).flags.c_contiguous
 

@@ -44,8 +44,8 @@ def reduce(xp: Any, ufunc: str, x: Any, axis: Any, keepdims: bool, dtype: Any = 
         if ufunc == "multiply" and x.size > FACTORS and axis in (None, -1, x.ndim - 1) and dtype is None:
             return _product(x, axis, keepdims)
         return getattr(np, ufunc).reduce(x, axis, dtype, None, keepdims)
-    given = {} if dtype is None else {"dtype": dtype}
-    return getattr(xp, _METHODS[ufunc])(x, axis=axis, keepdims=keepdims, **given)
+    keywords = {} if dtype is None else {"dtype": dtype}
+    return getattr(xp, _METHODS[ufunc])(x, axis=axis, keepdims=keepdims, **keywords)
 
 
 def _product(x: np.ndarray, axis: Any, keepdim: bool) -> Any:

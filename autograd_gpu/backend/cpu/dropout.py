@@ -11,7 +11,7 @@ from . import philox
 
 def dropout(x: np.ndarray, mask: Mask, scale: float, shift: float = 0.0, dropped: float = 0.0) -> np.ndarray:
     """x * scale + shift where the mask is true, else `dropped`; a mask with fewer elements than x repeats."""
-    kept = np.resize(np.repeat(mask_bits(mask), mask.each), x.shape)
+    kept = np.resize(np.repeat(mask_bits(mask), mask.per_bit), x.shape)
     dtype = wide(x.dtype)
     value = x.astype(dtype) * dtype.type(scale) + dtype.type(shift)
     return np.where(kept, value, dtype.type(dropped)).astype(x.dtype)

@@ -130,15 +130,15 @@ def _eliminated(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Info]:
     """`lu` of many small matrices, one column of all of them at a time: SciPy calls LAPACK from Python for each."""
     m, n = a.shape[-2:]
     steps, count = min(m, n), math.prod(a.shape[:-2])
-    each = np.arange(count)
+    matrices = np.arange(count)
     factors = np.ascontiguousarray(a.reshape(count, m, n).transpose(1, 2, 0))  # the matrices are the last dimension
     pivots, zeros = np.empty((steps, count), np.int32), np.empty((steps, count), bool)
     for k in range(steps):
         row = np.absolute(factors[k:, k]).argmax(0) + k
         pivots[k] = row + 1
         top = factors[k].copy()
-        factors[k] = factors[row, :, each].T
-        factors[row, :, each] = top.T
+        factors[k] = factors[row, :, matrices].T
+        factors[row, :, matrices] = top.T
         pivot = factors[k, k]
         zeros[k] = pivot == 0
         factors[k + 1 :, k] /= np.where(zeros[k], 1, pivot)  # zeros below a zero

@@ -91,9 +91,9 @@ def _check_row(label: str, name: str, vector: Array | None, cols: int) -> None:
         check_array(label, name, vector, (cols,))
 
 
-def _sums(plan: Plan, dtype: np.dtype, wanted: bool) -> tuple[Array | None, Array | None]:
+def _sums(plan: Plan, dtype: np.dtype, needed: bool) -> tuple[Array | None, Array | None]:
     """Memory for the column sums and for the partial sums, if wanted."""
-    if not wanted:
+    if not needed:
         return None, None
     empty = runtime.cupy().empty
     return empty((plan.cols,), dtype), empty((plan.parts, plan.cols), wide(dtype)) if plan.parts > 1 else None
@@ -168,9 +168,9 @@ def bias_activation_double_backward(
     for item, array in (("gg", gg), ("g", g)):
         if array is not None:
             check_array(label, item, array, shape)
-    bias, curved = None if name in BY_RESULT else bias, choose(name, **attributes).functor not in STRAIGHT
-    need_bias = need[2] and curved and not by_result
-    dg, dx = [runtime.cupy().empty(shape, dtype) if item else None for item in (need[0], need[1] and curved)]
+    bias, has_second = None if name in BY_RESULT else bias, choose(name, **attributes).functor not in STRAIGHT
+    need_bias = need[2] and has_second and not by_result
+    dg, dx = [runtime.cupy().empty(shape, dtype) if item else None for item in (need[0], need[1] and has_second)]
     by_columns, at_once = bias is not None or ggb is not None, aligned(gg, ggb, g, saved, bias, dg, dx)
     plan = _plan("bias_activation_double_backward", name, dtype, shape, by_columns, need_bias, at_once, **attributes)
     _check_row(label, "bias", bias, plan.cols)

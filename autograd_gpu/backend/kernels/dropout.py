@@ -37,17 +37,17 @@ def dropout(
     c_type, itemsize = c_name("dropout", x.dtype), x.itemsize
     out = runtime.cupy().empty(x.shape, x.dtype) if out is None else out
     check_array("dropout", "out", out, x.shape)
-    length = mask.count * mask.each
+    length = mask.count * mask.per_bit
     times, rest = divmod(x.size, length) if length else (0, x.size)
     if rest:
-        raise ValueError(f"dropout: a mask of {mask.count} * {mask.each} elements does not fit x of shape {x.shape}")
+        raise ValueError(f"dropout: a mask of {mask.count} * {mask.per_bit} elements does not fit x of shape {x.shape}")
     arguments = (x, out, mask.seed, mask.start, threshold(mask.keep), scale, shift, dropped)
-    if mask.each == 1:
+    if mask.per_bit == 1:
         width, group = widest(mask.count, itemsize, x, out), max(VECTOR // itemsize, 4)
         shape = tiles(times, -(-mask.count // group) * group, group, itemsize)
         launch(f"dropout<{c_type}, {width}>", shape, *arguments, times, mask.count)
     else:
-        width, rows = widest(mask.each, itemsize, x, out), times * mask.count
-        shape = row_tiles(rows, mask.each, width, itemsize)
-        launch(f"channel_dropout<{c_type}, {width}>", shape, *arguments, mask.count, rows, mask.each)
+        width, rows = widest(mask.per_bit, itemsize, x, out), times * mask.count
+        shape = row_tiles(rows, mask.per_bit, width, itemsize)
+        launch(f"channel_dropout<{c_type}, {width}>", shape, *arguments, mask.count, rows, mask.per_bit)
     return out

@@ -170,14 +170,14 @@ class _Sums:
     at a multiple of 16 bytes, so that optimizer kernels can use vector loads.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, wanted: tuple[bool, ...], parts: int) -> None:
-        xp, cols, count = runtime.cupy(), math.prod(shape), sum(wanted)
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, needed: tuple[bool, ...], parts: int) -> None:
+        xp, cols, count = runtime.cupy(), math.prod(shape), sum(needed)
         second = distance(cols, dtype)
         total = second + cols if count == 2 else count * cols
         self.block = xp.empty((total,), dtype)
         arrays = iter([xp.ndarray(shape, dtype, self.block.data + i * second * dtype.itemsize) for i in range(count)])
         self.partials = xp.empty((parts, total), wide(dtype)) if count and parts > 1 else None
-        dweight, dbias = [next(arrays) if flag else None for flag in wanted]
+        dweight, dbias = [next(arrays) if flag else None for flag in needed]
         self.places: Gradients = dweight, dbias, self.partials
 
     def added_up(self) -> tuple[Array | None, Array | None]:

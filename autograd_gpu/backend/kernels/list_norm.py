@@ -31,8 +31,8 @@ def _declare() -> None:
 _declare()
 
 
-def list_norm(lists: TensorLists, order: float = 2.0, each: bool = False) -> Array:
-    """The norm of order 1, 2 or inf of all elements of one list together, (); or with `each` of each array, (arrays,).
+def list_norm(lists: TensorLists, order: float = 2.0, per_tensor: bool = False) -> Array:
+    """The norm of order 1, 2 or inf of all elements of one list together, (); `per_tensor`: of each array, (arrays,).
 
     Half types are summed in float32, the dtype of the result. Bitwise reproducible: the order of the additions depends
     on sizes, dtype and alignment only. ValueError for another order.
@@ -41,10 +41,10 @@ def list_norm(lists: TensorLists, order: float = 2.0, each: bool = False) -> Arr
         raise ValueError(f"list_norm: there are kernels for norms of order {', '.join(map(str, _NORMS))}, not {order}")
     layout, dtype = lists.layout, wide(lists.dtype)
     partials = runtime.cupy().empty((layout.blocks,), dtype)
-    out = runtime.cupy().empty((lists.tensors,) if each else (), dtype)
+    out = runtime.cupy().empty((lists.tensors,) if per_tensor else (), dtype)
     launch(f"list_norm<{_NORMS[order]}, {C_NAMES[lists.dtype]}>", lists.shape, *lists.arguments, partials)
     total = f"list_norm_total<{_NORMS[order]}, {C_NAMES[dtype]}>"
-    launch(total, ((out.size, 1), (THREADS, 1)), partials, layout.first if each else layout.whole, out)
+    launch(total, ((out.size, 1), (THREADS, 1)), partials, layout.first if per_tensor else layout.whole, out)
     return out
 
 

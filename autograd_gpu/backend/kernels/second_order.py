@@ -45,7 +45,7 @@ def _declare() -> None:
                 declare(f"chain_stream<{unit}>", FILE, "chain_stream", (f1, f2, stream, out, *tail), unit)
                 backward = (g, f1, f2, stream, df1, df2, dstream, *tail)
                 declare(f"chain_stream_backward<{unit}>", FILE, "chain_stream_backward", backward, unit)
-            for functor in (each for each in FUNCTORS if each not in STRAIGHT):
+            for functor in (name for name in FUNCTORS if name not in STRAIGHT):
                 unit = f"{functor}, {name}, {width}"
                 forward = (saved, bias, stream, out, *pair, *tail)
                 declare(f"activation_jet<{unit}>", FILE, "activation_jet", forward, unit)

@@ -37,8 +37,8 @@ class Block:
 
     slab: Slab  # set after the bytes are removed from the free list, so that an interrupt cannot free them twice
 
-    def __init__(self, found: Range) -> None:
-        self.low, self.high, self.fences = found
+    def __init__(self, free: Range) -> None:
+        self.low, self.high, self.fences = free
 
     @property
     def ptr(self) -> int:

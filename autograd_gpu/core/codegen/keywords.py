@@ -110,12 +110,12 @@ def numbers_last(function: str, count: int, *values: Any) -> tuple[Any, ...]:
     return (*first, *(value for value in values if isinstance(value, int | float)))
 
 
-def as_numbers(function: str, **given: Any) -> list[Any]:
+def as_numbers(function: str, **arguments: Any) -> list[Any]:
     """Applies `as_number` to several arguments by name."""
-    values = [*given.values()]
+    values = [*arguments.values()]
     for value in values:
         if isinstance(value, Tensor):
-            return [as_number(function, name, value) for name, value in given.items()]
+            return [as_number(function, name, value) for name, value in arguments.items()]
     return values
 
 

@@ -61,13 +61,13 @@ def _saved_value(slot_name: str) -> property:
 def _saved_handles(slot_name: str, name: str) -> property:
     """Makes the property `_raw_saved_NAME`: the handle of a saved tensor, or a tuple of them for a list."""
 
-    def found(node: OpNode) -> Any:
+    def saved_value(node: OpNode) -> Any:
         node.keep_extras()
         if not node._takes_hooks(slot_name):
             raise AttributeError(f"'{node.name()}' object has no attribute '_raw_saved_{name}'")
         return handles(node, slot_name)
 
-    return property(found)
+    return property(saved_value)
 
 
 OpDef.make_node_class = staticmethod(make_node_class)

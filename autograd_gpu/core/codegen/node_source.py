@@ -55,23 +55,23 @@ def write_node(w: Source, op: OpDef, add_edges: Callable[[], None], add_saved: C
     w("node.sequence_nr = next_sequence_nr()")
 
 
-def write_edges(w: Source, op: OpDef, wanted: list[str], live: list[str]) -> None:
+def write_edges(w: Source, op: OpDef, linked: list[str], live: list[str]) -> None:
     """Writes the edges of a node, and the shapes of its inputs."""
-    _edges(w, op, wanted)
+    _edges(w, op, linked)
     _shapes(w, op, live)
 
 
-def _edges(w: Source, op: OpDef, wanted: list[str]) -> None:
+def _edges(w: Source, op: OpDef, linked: list[str]) -> None:
     """Writes live edges and ZERO edges, the mask of inputs that require grad, and the topological number."""
-    ruled = [n for n in wanted if op.rule_of(n) is not None]
-    zeros = [n for n in wanted if op.rule_of(n) is None]
+    ruled = [n for n in linked if op.rule_of(n) is not None]
+    zeros = [n for n in linked if op.rule_of(n) is None]
     w(f"node.edges = ({''.join(f'n_{n}, ' if n in ruled else 'None, ' for n in op.inputs)})")
-    if len(wanted) == 1:  # this input requires grad, otherwise no node would be made
-        w(f"node.mask = _mask = {1 << op.inputs.index(wanted[0]) if ruled else 0}")
-        w(f"node.topological_nr = n_{wanted[0]}.topological_nr + 1")
+    if len(linked) == 1:  # this input requires grad, otherwise no node would be made
+        w(f"node.mask = _mask = {1 << op.inputs.index(linked[0]) if ruled else 0}")
+        w(f"node.topological_nr = n_{linked[0]}.topological_nr + 1")
     else:
         w("_mask, _depth = 0, -1")
-        for n in wanted:
+        for n in linked:
             w(f"if n_{n} is not None:")
             if n in ruled:
                 w(f"_mask |= {1 << op.inputs.index(n)}", 1)
@@ -144,14 +144,14 @@ def slot(kind: str, name: str) -> str:
 
 
 def write_saved(
-    w: Source, op: OpDef, kinds: tuple[str, ...], wanted: list[str], value: str = "{}",
+    w: Source, op: OpDef, kinds: tuple[str, ...], linked: list[str], value: str = "{}",
     output: str = "save_output({}, node)",
 ) -> None:
     """Writes the saving of what the rules of this call read; for a single wanted input the mask is a constant.
 
     value, output: formats of the expressions for an input, from its name, and for a saved output.
     """
-    only = 1 << op.inputs.index(wanted[0]) if len(wanted) == 1 and op.rule_of(wanted[0]) is not None else 0
+    only = 1 << op.inputs.index(linked[0]) if len(linked) == 1 and op.rule_of(linked[0]) is not None else 0
     by_name = dict(zip(op.inputs, kinds, strict=True))
     for (kind, name), bits in readers(op).items():
         target = f"node.{slot(kind, name)}"

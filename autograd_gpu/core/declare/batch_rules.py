@@ -143,13 +143,13 @@ def one_by_one(F: Any, name: str, function: Callable[..., Any], n: int, batched:
     ])  # fmt: skip
 
 
-def _stacked(F: Any, found: Sequence[Any]) -> Any:
+def _stacked(F: Any, results: Sequence[Any]) -> Any:
     """Stacks what a function returned for each example: a tensor, or a tuple or dict of them."""
-    if isinstance(found[0], tuple):
-        return tuple(_stacked(F, parts) for parts in zip(*found, strict=True))
-    if isinstance(found[0], dict):
-        return {name: _stacked(F, [result[name] for result in found]) for name in found[0]}
-    return F.stack(list(found)) if hasattr(found[0], "shape") else found[0]
+    if isinstance(results[0], tuple):
+        return tuple(_stacked(F, parts) for parts in zip(*results, strict=True))
+    if isinstance(results[0], dict):
+        return {name: _stacked(F, [result[name] for result in results]) for name in results[0]}
+    return F.stack(list(results)) if hasattr(results[0], "shape") else results[0]
 
 
 def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
@@ -187,13 +187,13 @@ def along(*names: str, reducing: bool = False) -> BatchWord:
     return BatchWord("REDUCING" if reducing else f"along({', '.join(names)})", run)
 
 
-def _as_numbers(F: Any, n: int, found: Any) -> Any:
+def _as_numbers(F: Any, n: int, result: Any) -> Any:
     """Results of vectors of one element, as those of 0-d tensors."""
-    if isinstance(found, tuple):
-        return tuple(_as_numbers(F, n, part) for part in found)
-    if isinstance(found, dict):
-        return {name: _as_numbers(F, n, part) for name, part in found.items()}
-    return F.reshape(found, (n,)) if hasattr(found, "shape") else found
+    if isinstance(result, tuple):
+        return tuple(_as_numbers(F, n, part) for part in result)
+    if isinstance(result, dict):
+        return {name: _as_numbers(F, n, part) for name, part in result.items()}
+    return F.reshape(result, (n,)) if hasattr(result, "shape") else result
 
 
 def _loop(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:

@@ -75,13 +75,13 @@ def _specs(body: dict[str, Any]) -> Specs:
     }  # fmt: skip
 
 
-def _parameter_names(op: str, names: list[str], given: tuple[str, ...]) -> dict[str, str]:
+def _parameter_names(op: str, names: list[str], declared: tuple[str, ...]) -> dict[str, str]:
     """Maps each input to the name of its parameter in the public function."""
-    if given and len(given) != len(names):
+    if declared and len(declared) != len(names):
         raise OpDeclarationError(f"op {op}: `parameter_names` is for every input, {', '.join(names)}; got "
-                                 f"{', '.join(given)}")
+                                 f"{', '.join(declared)}")
     usual = {"x": "input"} if names[:1] == ["x"] else {"a": "input", "b": "other"} if names[:1] == ["a"] else {}
-    return dict(zip(names, given or [usual.get(name, name) for name in names], strict=True))
+    return dict(zip(names, declared or [usual.get(name, name) for name in names], strict=True))
 
 
 def _may_take_out(op: OpDef) -> bool:

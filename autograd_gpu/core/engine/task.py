@@ -116,20 +116,20 @@ class GraphTask(TaskState):
                 above.add(node)
         self.watchers = {n for n in self.nodes if n in above and (n.materialize or has_hooks(n))}
 
-    def _exec_info(self, wanted: set[Node]) -> None:
+    def _exec_info(self, leading: set[Node]) -> None:
         needs: dict[Node, int] = {}
         for node in self.nodes:
             need, bit, edges = 0, 1, node.edges
             if len(edges) > FEW:
-                need = mask_of([child in wanted for child in edges])
+                need = mask_of([child in leading for child in edges])
             else:
                 for child in edges:
-                    if child in wanted:
+                    if child in leading:
                         need |= bit
                     bit <<= 1
             if need:
                 needs[node] = need
-                wanted.add(node)
+                leading.add(node)
         self.needs = needs
 
     def _behind_zero(self, stack: list[Node]) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 FEW = 64  # up to this number of inputs, shifts are faster than text
 
 
-def mask_of(wanted: Sequence[bool]) -> int:
+def mask_of(flags: Sequence[bool]) -> int:
     """The int whose bit i is wanted[i]."""
-    if len(wanted) > FEW:
-        return int("".join(["1" if flag else "0" for flag in reversed(wanted)]), 2)
+    if len(flags) > FEW:
+        return int("".join(["1" if flag else "0" for flag in reversed(flags)]), 2)
     mask, bit = 0, 1
-    for flag in wanted:
+    for flag in flags:
         if flag:
             mask |= bit
         bit <<= 1

@@ -151,12 +151,12 @@ class Taping(Interpreter):
 
     def at_risk(self, x: Tensor) -> list[Tensor]:
         """The tensors besides x that a write to x changes and that calls may read, or that get another number."""
-        found = {id(t): t for t in self.sharing(x)}
+        others = {id(t): t for t in self.sharing(x)}
         if (storage := x._storage) is not None:
             tensors = [t for taped in self.calls for t in (*taped.call.inputs, *taped.call.outs)]
-            found.update({id(t): t for t in tensors if isinstance(t, Tensor) and t._storage is storage})
-        found.pop(id(x), None)
-        return list(found.values())
+            others.update({id(t): t for t in tensors if isinstance(t, Tensor) and t._storage is storage})
+        others.pop(id(x), None)
+        return list(others.values())
 
     def keep(self, before: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Makes the calls so far keep, for each (x, old) in `before`, `old` in place of x, which will be changed."""
@@ -229,11 +229,11 @@ class Taping(Interpreter):
                 raise Untapeable(f"{self.api}: a tensor that {taped.call.op.name} used has been modified by an inplace "
                                  "operation since; clone it first")
 
-    def push(self, tangents: dict[Place, Tensor], wanted: Sequence[Place | None]) -> list[Any]:
-        """The tangents of the tensors `wanted`, None for zero, from those of the inputs."""
+    def push(self, tangents: dict[Place, Tensor], places: Sequence[Place | None]) -> list[Any]:
+        """The tangents of the tensors at `places`, None for zero, from those of the inputs."""
         known: dict[Place | None, Any] = dict(tangents.items())
         for taped in self.calls:
             self.check_versions(taped)
             pushed = push_forward(RECORD, taped.call, [known.get(place) for place in taped.inputs])
             known.update(zip(taped.outputs, pushed, strict=True))
-        return [known.get(place) for place in wanted]
+        return [known.get(place) for place in places]

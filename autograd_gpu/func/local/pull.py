@@ -91,8 +91,8 @@ def _of_groups(terms: Tensor, form: Form) -> Tensor:
     return summed(picked(flat, [i * form.d + j for i, j in form.pairs], -1), form, -1)
 
 
-def _of_any(step: Step, given: Sequence[Any], pushed: Sequence[Any], form: Form) -> Contraction:
-    own = own_seconds(step.call, given, pushed, form)
+def _of_any(step: Step, tangents: Sequence[Any], pushed: Sequence[Any], form: Form) -> Contraction:
+    own = own_seconds(step.call, tangents, pushed, form)
 
     def contract(adjoints: list[Any]) -> Tensor | None:
         total: Tensor | None = None

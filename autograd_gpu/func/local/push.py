@@ -69,11 +69,11 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
     return {place: streams[place] for place in outs if place in streams}
 
 
-def _to_first_order(call: Call, given: Sequence[Stream | None], firsts: bool) -> list[Stream | None]:
+def _to_first_order(call: Call, inputs: Sequence[Stream | None], firsts: bool) -> list[Stream | None]:
     """The streams of the results of a call without a second derivative: all tangents in one batch."""
-    d = max([s.firsts for s in given if s is not None]) if firsts else 0
-    p = max([s.seconds for s in given if s is not None])
-    tangents = [fitted(s, d, p) for s in given]
+    d = max([s.firsts for s in inputs if s is not None]) if firsts else 0
+    p = max([s.seconds for s in inputs if s is not None])
+    tangents = [fitted(s, d, p) for s in inputs]
     if all(t is None for t in tangents):
         return [None] * len(call.outs)
     return [None if t is None else Stream(t, d, p) for t in push_batched(call, tangents, d + p)]
@@ -97,13 +97,13 @@ def _zeros(like: Tensor, n: int) -> Tensor:
     return wrap(backend.make(like.device, "zeros", (n, *like.shape[1:]), like.dtype))
 
 
-def _to_second_order(step: Step, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+def _to_second_order(step: Step, inputs: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
     """The streams of the results of a call with a second derivative."""
     call, d, p = step.call, form.d, len(form.groups)
-    stream = given[step.live[0]]
+    stream = inputs[step.live[0]]
     if stream is not None and stream.firsts and is_elementwise(call, step.live):
         return [Stream(_elementwise_jet(call, step.live, stream, form), d, p)]
-    return _jet_by_rules(call, given, form, firsts)
+    return _jet_by_rules(call, inputs, form, firsts)
 
 
 def _elementwise_jet(call: Call, live: Sequence[int], stream: Stream, form: Form) -> Tensor:
@@ -130,12 +130,12 @@ def shaped(x: Any, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else RECORD.reshape(x, shape)
 
 
-def _jet_by_rules(call: Call, given: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+def _jet_by_rules(call: Call, inputs: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
     """The same for a call of any op: its jvp, and its second derivative for all pairs, each in one batch."""
     d, p = form.d, len(form.groups)
-    before = p if any(s is not None and s.seconds for s in given) else 0
-    carried = push_batched(call, [fitted(s, d, before) for s in given], d + before)
-    own = own_seconds(call, [None if s is None else s.tangents for s in given],
+    before = p if any(s is not None and s.seconds for s in inputs) else 0
+    carried = push_batched(call, [fitted(s, d, before) for s in inputs], d + before)
+    own = own_seconds(call, [None if s is None else s.tangents for s in inputs],
                       [None if t is None else part(t, 0, d) for t in carried], form)
     streams: list[Stream | None] = []
     for t, s in zip(carried, own, strict=True):
@@ -149,13 +149,13 @@ def _jet_by_rules(call: Call, given: Sequence[Stream | None], form: Form, firsts
     return streams
 
 
-def own_seconds(call: Call, given: Sequence[Any], carried: Sequence[Any], form: Form) -> list[Any]:
+def own_seconds(call: Call, tangents: Sequence[Any], carried: Sequence[Any], form: Form) -> list[Any]:
     """The second derivative of a call along the pairs of each group, (p, *shape) per result; None means zero.
 
-    given: the tangents of the inputs, (d, *shape); carried: those of the results.
+    tangents: those of the inputs, (d, *shape); carried: those of the results.
     """
     pairs = form.pairs
-    along, also = [_rows(given, pairs, k) for k in (0, 1)]
+    along, also = [_rows(tangents, pairs, k) for k in (0, 1)]
     terms = second_derivative(call, along, also, _rows(carried, pairs, 1), len(pairs))
     return [None if s is None else summed(s, form, 0) for s in terms]
 

@@ -155,8 +155,8 @@ class Parts:
         if self.form.name == "laplacian":
             return _cast(_filled(s, out, 1)[0], functools.reduce(dtypes.promote_types, [x.dtype for x in self.points]))
         if self.form.name == "diagonal":
-            found = flatten(self.firsts(s, out))[0]
-            return unflatten(self.spec, [_cast(t, x.dtype) for t, x in zip(found, self.points, strict=True)])
+            tangents = flatten(self.firsts(s, out))[0]
+            return unflatten(self.spec, [_cast(t, x.dtype) for t, x in zip(tangents, self.points, strict=True)])
         whole = _filled(s, out, d * d) if s is None else picked(s, _mirrored(d), -s.ndim)
         square = RECORD.permute(whole, (*range(1, out.ndim + 1), 0)).reshape((*out.shape, d, d))
         return unflatten(self.spec, [

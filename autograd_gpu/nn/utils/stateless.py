@@ -79,14 +79,14 @@ def _slots(module: Module) -> dict[str, Slot]:
     }
 
 
-def _tied(slots: dict[str, Slot], given: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`given` with the other names of shared tensors."""
+def _tied(slots: dict[str, Slot], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`tensors` with the other names of shared tensors."""
     names_of: dict[Tensor, list[str]] = {}
     for name, (owner, attribute) in slots.items():
         names_of.setdefault(getattr(owner, attribute), []).append(name)
-    result = dict(given)
+    result = dict(tensors)
     for names in names_of.values():
-        values = {id(given[name]): given[name] for name in names if name in given}
+        values = {id(tensors[name]): tensors[name] for name in names if name in tensors}
         if len(values) > 1:
             raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider "
                              "using tie_weights=False")
@@ -95,9 +95,9 @@ def _tied(slots: dict[str, Slot], given: dict[str, Tensor]) -> dict[str, Tensor]
     return result
 
 
-def _check_complete(module: Module, slots: dict[str, Slot], given: dict[str, Tensor]) -> None:
+def _check_complete(module: Module, slots: dict[str, Slot], tensors: dict[str, Tensor]) -> None:
     listed = []
-    for what, names in (("Unexpected", given.keys() - slots.keys()), ("Missing", slots.keys() - given.keys())):
+    for what, names in (("Unexpected", tensors.keys() - slots.keys()), ("Missing", slots.keys() - tensors.keys())):
         if names:
             listed.append(f"{what} key(s): {', '.join(map(repr, sorted(names)))}.")
     if listed:

@@ -104,15 +104,15 @@ def type_method(x: Tensor, dtype: Any = None, non_blocking: bool = False, memory
     return to(x, home, named.dtype, memory_format=memory_format)
 
 
-def _tensor_type(given: Any) -> TensorType | None:
-    """The tensor type that `given` is or names; None for anything else, which may be a dtype."""
-    if given is Tensor or given == "torch.Tensor":
+def _tensor_type(kind: Any) -> TensorType | None:
+    """The tensor type that `kind` is or names; None for anything else, which may be a dtype."""
+    if kind is Tensor or kind == "torch.Tensor":
         return CPU_TYPES[TYPE_NAMES[dtypes.get_default_dtype()]]
-    if isinstance(given, str) and given.endswith("Tensor"):
-        if given not in _NAMED:
-            raise ValueError(f"invalid type: {given!r}; one is 'torch.FloatTensor', or 'torch.cuda.FloatTensor'")
-        return _NAMED[given]
-    return given if isinstance(given, TensorType) else None
+    if isinstance(kind, str) and kind.endswith("Tensor"):
+        if kind not in _NAMED:
+            raise ValueError(f"invalid type: {kind!r}; one is 'torch.FloatTensor', or 'torch.cuda.FloatTensor'")
+        return _NAMED[kind]
+    return kind if isinstance(kind, TensorType) else None
 
 
 @public()

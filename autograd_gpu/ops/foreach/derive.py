@@ -152,7 +152,7 @@ def _joint(op: OpDef) -> Callable[..., Any]:
 
 
 def _by_element(
-    op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
+    op: OpDef, name: str, F: Any, g: Sequence[Any], need: Sequence[bool], lists: Any, out: Any, columns: Columns
 ) -> Iterable[Any]:
     """The gradients of the wanted elements by input `name`, None for the others: a call of the rule for each.
 
@@ -163,10 +163,10 @@ def _by_element(
         calls, rule = zip(g), lambda F, g: F.constant_like(g, 0.0)
     else:
         calls = zip(g, *_answers(op, rule, lists, out, columns), strict=False)
-    if all(wanted):
+    if all(need):
         return starmap(functools.partial(rule, F), calls)
-    results = starmap(functools.partial(rule, F), compress(calls, wanted))
-    return [next(results) if flag else None for flag in wanted]
+    results = starmap(functools.partial(rule, F), compress(calls, need))
+    return [next(results) if flag else None for flag in need]
 
 
 def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns: Columns) -> list[Iterable[Any]]:
@@ -186,12 +186,12 @@ def _answers(op: OpDef, rule: Callable[..., Any], lists: Any, out: Any, columns:
 
 
 def _by_parts(
-    op: OpDef, name: str, F: Any, g: Sequence[Any], wanted: Sequence[bool], lists: Any, out: Any, columns: Columns
+    op: OpDef, name: str, F: Any, g: Sequence[Any], need: Sequence[bool], lists: Any, out: Any, columns: Columns
 ) -> Iterable[Any]:
     """What `_by_element` returns, by a call of the rule on Rows for all elements that have the same numbers."""
     grads: list[Any] = [None] * len(g)
-    for part in _parts(op, F, columns, len(g), wanted):
-        if wanted[part.rows[0]]:
+    for part in _parts(op, F, columns, len(g), need):
+        if need[part.rows[0]]:
             values = part.unpack(_gradient(op, name, part, part.pack(g), lists, out))
             for i, value in zip(part.rows, values, strict=True):
                 grads[i] = value

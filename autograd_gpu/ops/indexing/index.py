@@ -165,7 +165,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return basic_index(x, key)
         if type(key) is list:
             key = key_part(x, key)
-        if type(key) is Tensor and _leads(x._array, key._array):
+        if type(key) is Tensor and leads(x._array, key._array):
             return advanced_index(x, key, dims=(-x._array.ndim,))
         if type(key) is tuple and (simple := simple_key(x._array, key)) is not None:
             return advanced_index(x, *simple[0], dims=simple[1])
@@ -208,7 +208,7 @@ def index_error_text(text: str, ndim: int = 1) -> str:
     return text.replace("Index ", "index ").replace("axis", "dimension").replace("array", "tensor")
 
 
-def _leads(array: Any, index: Any) -> bool:
+def leads(array: Any, index: Any) -> bool:
     """Whether `index` can index the first dimensions of `array` unchanged: the common case."""
     if type(index) is not type(array) or not index.ndim:
         return False

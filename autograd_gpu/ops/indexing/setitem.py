@@ -15,16 +15,18 @@ from ..creation.from_data import as_tensor
 from ..inplace.record import announce, check_writable, is_recorded, record, refuse_stretched
 from ..inplace.write import copy_, put
 from ..shape.reshape import broadcast_to, reshape
-from .index import BASIC, MOST, advanced_key, flat_index_of, index_error_text, key_part, split_key
+from .index import BASIC, MOST, advanced_key, flat_index_of, index_error_text, key_part, leads, split_key
 from .index_put import advanced_set
 
 
 def target_and_key(x: Tensor, key: Any) -> tuple[Any, Any]:
     """An array and a key with x[key] = array[key], by the rules of `getitem`: x[0, :, i] is x[0][:, i]."""
-    given = key if type(key) is tuple else (key,)
-    if BASIC.issuperset(map(type, given)):
-        return x._array, given
-    parts = [key_part(x, part) for part in given]
+    if type(key) is Tensor and leads(x._array, key._array):
+        return x._array, key._array
+    parts: Any = key if type(key) is tuple else (key,)
+    if BASIC.issuperset(map(type, parts)):
+        return x._array, parts
+    parts = [key_part(x, part) for part in parts]
     if not any(isinstance(part, Tensor) for part in parts):
         return x._array, tuple(parts)
     view, indices, dims = split_key(wrap(x._array), parts)

@@ -50,9 +50,9 @@ def _apply(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
 
 def _apply_by_kernel(xp, x, p, channels, scale, shift=0.0, dropped=0.0):
     """The same with a `Mask`."""
-    each = math.prod(x.shape[2:]) if channels else 1
+    per_bit = math.prod(x.shape[2:]) if channels else 1
     count = math.prod(x.shape[:2]) if channels else x.size
-    mask = random.default_generator(backend.device_of(x)).draw("mask", 1 - p, count, each)
+    mask = random.default_generator(backend.device_of(x)).draw("mask", 1 - p, count, per_bit)
     return kernels.dropout(kernels.contiguous(x), mask, scale, shift, dropped), {"mask": mask}
 
 

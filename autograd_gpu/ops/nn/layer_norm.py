@@ -107,7 +107,7 @@ def _grad_bias(F, g, shape):
 
 def _fits_one_pass(g, x):
     """Whether there is more to compute than the gradient of the bias, and the statistics have no gradients."""
-    return x is not None and x.size and g[0] is not None and all(each is None for each in g[1:])
+    return x is not None and x.size and g[0] is not None and all(other is None for other in g[1:])
 
 
 def _fused(F, g, need, x, weight, mean, rstd, shape):

@@ -31,7 +31,7 @@ def exponentials(xp, x, axis):
     return e, backend.total(xp, e, axis, True), highest
 
 
-def _wanted(name, x, dtype):
+def _out_dtype(name, x, dtype):
     """The dtype of the result."""
     out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
     if out_dtype not in dtypes.FLOATS:
@@ -52,11 +52,11 @@ def _rows(x, dim):
     return x.astype(x.dtype, order="C", copy=False).reshape(x.shape[: wrap_dim(dim, x.ndim) + 1])
 
 
-def _in_one_launch(xp, x, dim, wanted, **form):
-    x = x if x.dtype == wanted else x.astype(wide(wanted), copy=False)
+def _in_one_launch(xp, x, dim, out_dtype, **form):
+    x = x if x.dtype == out_dtype else x.astype(wide(out_dtype), copy=False)
     out = xp.empty(x.shape, x.dtype)  # not a view of the result: a leaf takes over arrays only
     kernels.softmax(_rows(x, dim), _rows(out, dim), **form)
-    return out.astype(wanted, copy=False)
+    return out.astype(out_dtype, copy=False)
 
 
 def _kernel_fits(h, out, dim):
@@ -89,9 +89,9 @@ def _softmax(xp, x, *, dim, dtype=None):
 
 
 def _softmax_of_many(xp, x, *, dim, dtype):
-    wanted = _wanted("softmax", x, dtype)
-    e, total, _ = exponentials(xp, convert(x, wide(wanted)), wrap_dim(dim, x.ndim))
-    return convert(xp.divide(e, total, out=e), wanted)
+    out_dtype = _out_dtype("softmax", x, dtype)
+    e, total, _ = exponentials(xp, convert(x, wide(out_dtype)), wrap_dim(dim, x.ndim))
+    return convert(xp.divide(e, total, out=e), out_dtype)
 
 
 def _log_softmax(xp, x, *, dim, dtype=None):
@@ -101,23 +101,23 @@ def _log_softmax(xp, x, *, dim, dtype=None):
 
 
 def _log_softmax_of_many(xp, x, *, dim, dtype):
-    wanted = _wanted("log_softmax", x, dtype)
-    x = convert(x, wide(wanted))
+    out_dtype = _out_dtype("log_softmax", x, dtype)
+    x = convert(x, wide(out_dtype))
     e, total, highest = exponentials(xp, x, wrap_dim(dim, x.ndim))
     with np.errstate(invalid="ignore", divide="ignore"):  # the logarithm of an empty sum
-        return convert(xp.subtract(x, highest + xp.log(total), out=e), wanted)
+        return convert(xp.subtract(x, highest + xp.log(total), out=e), out_dtype)
 
 
 def _softmax_cuda(xp, x, *, dim, dtype=None):
     if not _along_rows(x, dim):
         return _softmax_of_many(xp, x, dim=dim, dtype=dtype)
-    return _in_one_launch(xp, x, dim, _wanted("softmax", x, dtype))
+    return _in_one_launch(xp, x, dim, _out_dtype("softmax", x, dtype))
 
 
 def _log_softmax_cuda(xp, x, *, dim, dtype=None):
     if not _along_rows(x, dim):
         return _log_softmax_of_many(xp, x, dim=dim, dtype=dtype)
-    return _in_one_launch(xp, x, dim, _wanted("log_softmax", x, dtype), logarithm=True)
+    return _in_one_launch(xp, x, dim, _out_dtype("log_softmax", x, dtype), logarithm=True)
 
 
 @in_float32

@@ -14,20 +14,20 @@ from ..shape.reshape import reshape, unsqueeze
 from .sum import mean, sum
 
 
-def _check_weights(name: str, given: Tensor | None, n: int, whole: bool) -> None:
+def _check_weights(name: str, weights: Tensor | None, n: int, whole: bool) -> None:
     """PyTorch's checks of `fweights`, which are integers, or `aweights`, which are floats."""
-    if given is None:
+    if weights is None:
         return
     kind = "integral" if whole else "floating point"
-    if given.ndim > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {given.ndim} "
+    if weights.ndim > 1:
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} "
                            "dimensions")
-    if given.is_floating_point() is whole:
-        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {given.dtype} dtype")
-    if given.numel() != n:
+    if weights.is_floating_point() is whole:
+        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {weights.dtype} dtype")
+    if weights.numel() != n:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
-                           f"got {given.numel()} and {n}")
-    if given.numel() and (every_value(given) < 0).any():
+                           f"got {weights.numel()} and {n}")
+    if weights.numel() and (every_value(weights) < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

@@ -61,22 +61,22 @@ def _nanmean(xp, x, *, dim=None, keepdim=False, dtype=None):
     total = float_sum(xp, _nan_to_zero(xp, x).astype(wide(out_dtype), copy=False), dim, keepdim)
     count = ufunc_reduce(xp, "add", x == x, dim, keepdim, dtypes.int64).astype(total.dtype)
     count = backend.where(xp, count == 0, math.nan, count).astype(total.dtype, copy=False)
-    return (total / count).astype(out_dtype, copy=False), {"found": count}
+    return (total / count).astype(out_dtype, copy=False), {"count": count}
 
 
-def _divisor(F, found):
+def _divisor(F, count):
     """The number of elements that are not NaN, but 1 for none, where the derivative is 0."""
-    return F.where(F.isnan(found), 1.0, found)
+    return F.where(F.isnan(count), 1.0, count)
 
 
-def _nanmean_back(F, g, x, x_dtype, found, dim, keepdim, dtype):
-    g = F.cast(g / _divisor(F, found), x_dtype)
+def _nanmean_back(F, g, x, x_dtype, count, dim, keepdim, dtype):
+    g = F.cast(g / _divisor(F, count), x_dtype)
     return F.where(F.isnan(x), 0.0, expand_grad(F, g, x.shape, dim, keepdim))
 
 
-def _nanmean_jvp(F, t, x, x_dtype, found, dim, keepdim, dtype):
-    total = _nansum_jvp(F, t, x, dim, keepdim, found.dtype)
-    return F.cast(total / _divisor(F, found), x_dtype if dtype is None else dtypes.as_dtype(dtype))
+def _nanmean_jvp(F, t, x, x_dtype, count, dim, keepdim, dtype):
+    total = _nansum_jvp(F, t, x, dim, keepdim, count.dtype)
+    return F.cast(total / _divisor(F, count), x_dtype if dtype is None else dtypes.as_dtype(dtype))
 
 
 @defop
@@ -89,6 +89,6 @@ class nanmean:
 
     forward = _nanmean
     grad_x = _nanmean_back
-    saved = ("found",)
+    saved = ("count",)
     jvp, batch = _nanmean_jvp, REDUCING
     public = methods = True

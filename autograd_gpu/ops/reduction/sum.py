@@ -50,19 +50,19 @@ def _sum(xp, x, *, dim=None, keepdim=False, dtype=None):
 
 
 def _sum_cuda(xp, x, *, dim=None, keepdim=False, dtype=None):
-    wanted = x.dtype if dtype is None else dtypes.computing(dtype)
-    found = None
-    if wanted is x.dtype and wanted in dtypes.HALF and x.ndim:
-        found = _sum_of_halves(x, axes(dim, x.ndim), keepdim)
-    return _sum(xp, x, dim=dim, keepdim=keepdim, dtype=dtype) if found is None else found
+    out_dtype = x.dtype if dtype is None else dtypes.computing(dtype)
+    total = None
+    if out_dtype is x.dtype and out_dtype in dtypes.HALF and x.ndim:
+        total = _sum_of_halves(x, axes(dim, x.ndim), keepdim)
+    return _sum(xp, x, dim=dim, keepdim=keepdim, dtype=dtype) if total is None else total
 
 
-def _sum_in_dtype(xp, wanted, x, dim, keepdim):
-    """The sum in the dtype `wanted`, rounded once."""
-    wider = wide(wanted)
+def _sum_in_dtype(xp, out_dtype, x, dim, keepdim):
+    """The sum in the dtype `out_dtype`, rounded once."""
+    wider = wide(out_dtype)
     if wider not in dtypes.FULL_FLOATS:
-        return ufunc_reduce(xp, "add", x.astype(wider, copy=False), dim, keepdim).astype(wanted, copy=False)
-    return float_sum(xp, convert(x, wider), dim, keepdim).astype(wanted, copy=False)
+        return ufunc_reduce(xp, "add", x.astype(wider, copy=False), dim, keepdim).astype(out_dtype, copy=False)
+    return float_sum(xp, convert(x, wider), dim, keepdim).astype(out_dtype, copy=False)
 
 
 def _sum_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):

@@ -100,8 +100,8 @@ class unique_runs:
     batch = impossible(SIZE)
 
 
-def _chosen(found: Any, return_inverse: bool, return_counts: bool) -> Any:
-    parts = (found.values, *([found.inverse] if return_inverse else ()), *([found.counts] if return_counts else ()))
+def _chosen(result: Any, return_inverse: bool, return_counts: bool) -> Any:
+    parts = (result.values, *([result.inverse] if return_inverse else ()), *([result.counts] if return_counts else ()))
     return parts if len(parts) > 1 else parts[0]
 
 

@@ -62,16 +62,16 @@ def too_many() -> CheckpointError:
                            f"pass.\n{TIP}")
 
 
-def too_few(expected: int, found: int) -> CheckpointError:
+def too_few(expected: int, count: int) -> CheckpointError:
     return CheckpointError(
         f"{NAME}: A different number of tensors was saved during the original forward and recomputation.\n"
         f"Number of tensors saved during forward: {expected}\n"
-        f"Number of tensors saved during recomputation: {found}.\n{TIP}"
+        f"Number of tensors saved during recomputation: {count}.\n{TIP}"
     )
 
 
-def different(found: list[tuple[int, Metadata, Metadata]]) -> CheckpointError:
-    lines = [f"tensor at position {i}:\nsaved metadata: {old}\nrecomputed metadata: {new}\n" for i, old, new in found]
+def different(changed: list[tuple[int, Metadata, Metadata]]) -> CheckpointError:
+    lines = [f"tensor at position {i}:\nsaved metadata: {old}\nrecomputed metadata: {new}\n" for i, old, new in changed]
     return CheckpointError(f"{NAME}: Recomputed values for the following tensors have different metadata than during "
                            f"the forward pass.\n{''.join(lines)}.\n{TIP}")
 

@@ -147,8 +147,8 @@ class Recomputation:
         self.frame, self.expected, self.count = frame, len(frame.holders), 0
         self.made: dict[int, tuple[Tensor, int]] = {}
 
-    def run(self, wanted: Holder) -> tuple[Tensor, int]:
-        """Fills the holders; returns the tensor of `wanted` instead of storing it."""
+    def run(self, holder: Holder) -> tuple[Tensor, int]:
+        """Fills the holders; returns the tensor of `holder` instead of storing it."""
         frame = self.frame
         args, kwargs = frame.arguments.unpack()
         try:
@@ -159,7 +159,7 @@ class Recomputation:
             if stop.args[0] is not self:
                 raise
         self._compare()
-        return self._hand_out(wanted)
+        return self._hand_out(holder)
 
     def pack(self, tensor: Tensor) -> Tensor:
         """Steps 2 and 3."""
@@ -190,11 +190,11 @@ class Recomputation:
             if self.made[i][1] != before.version:
                 raise frame._modified(self.made[i][0], before.version)
 
-    def _hand_out(self, wanted: Holder) -> tuple[Tensor, int]:
+    def _hand_out(self, asked: Holder) -> tuple[Tensor, int]:
         answer = None
         for i, made in self.made.items():
             holder = self.frame.holders[i]()
-            if holder is wanted:
+            if holder is asked:
                 answer = made
             elif holder is not None:
                 holder.made = made

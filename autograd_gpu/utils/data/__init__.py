@@ -1,5 +1,8 @@
 """Datasets, samplers and data loading, with worker processes if wanted."""
 
+from typing import TYPE_CHECKING
+
+from ...missing_names import getattr_of
 from . import dataloader, dataset, sampler
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader
@@ -46,6 +49,9 @@ __all__ = [
     "random_split",
     "sampler",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = getattr_of(__name__)
 
 
 def __dir__() -> list[str]:

@@ -10,13 +10,13 @@ from ...core.tensor import Tensor
 from .collate import in_containers
 
 
-def pins(wanted: bool) -> bool:
-    """Whether batches are to be pinned: if `wanted`, and there is a GPU; without one a warning."""
-    if wanted and not runtime.is_available():
+def pins(pin_memory: bool) -> bool:
+    """Whether batches are to be pinned: if `pin_memory`, and there is a GPU; without one a warning."""
+    if pin_memory and not runtime.is_available():
         warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
                       "won't be used.", stacklevel=5)
         return False
-    return wanted
+    return pin_memory
 
 
 def pin_batch(batch: Any) -> Any:

@@ -15,20 +15,20 @@ SHAPES = [(1, 0, 1), (1, 1, 1), (1, 3, 1), (1, 8, 1), (1, 2077, 1), (1, 4096, 1)
 CHANNELS = [(1, 0, 3), (1, 1, 2), (1, 7, 3), (2, 5, 8), (3, 6, 49), (1, 300, 16), (1, 2, 4500), (1, 3, 4096)]
 
 
-def masked(times, count, each=1, keep=0.6, seed=2**63 + 7, start=2**64 - 3):
+def masked(times, count, per_bit=1, keep=0.6, seed=2**63 + 7, start=2**64 - 3):
     """A mask whose counters pass 2^64, and numbers of a shape that repeats it."""
-    return kernels.Mask(seed, start, keep, count, each), (times * count, each) if each > 1 else (times, count)
+    return kernels.Mask(seed, start, keep, count, per_bit), (times * count, per_bit) if per_bit > 1 else (times, count)
 
 
 def dropout(x, mask, offset=0, in_place=False, order="forward", check="none"):
     """What backend/kernels/dropout.py launches."""
     size, vector = x.itemsize, kernels.VECTOR // x.itemsize
-    name, cols = kernels.C_NAMES[x.dtype], mask.count if mask.each == 1 else mask.each
+    name, cols = kernels.C_NAMES[x.dtype], mask.count if mask.per_bit == 1 else mask.per_bit
     width = 1 if offset % vector or cols % vector else vector
     given = Placed(x, offset)
     out = given if in_place else unset(x.shape, x.dtype, offset)
     common = given, out, mask.seed, mask.start, round(mask.keep * 2**32), *NUMBERS
-    if mask.each == 1:
+    if mask.per_bit == 1:
         group = max(vector, 4)
         shape = kernels.tiles(x.shape[0], -(-cols // group) * group, group, size)
         emulated.launch(f"dropout<{name}, {width}>", shape, *common, *x.shape, order=order, check=check)
@@ -64,13 +64,13 @@ def test_no_race_and_no_undefined_behaviour(dtype, offset, check):
         assert_same(dropout(x, mask, offset, check=check), references.dropout(x, mask, *NUMBERS))
 
 
-@pytest.mark.parametrize("each", [1, 9])
-def test_what_is_dropped_does_not_spread(dtype, each):
+@pytest.mark.parametrize("per_bit", [1, 9])
+def test_what_is_dropped_does_not_spread(dtype, per_bit):
     """NaN and infinity: gone where they are dropped, as `where` has it, and still there where they are kept."""
-    mask, shape = masked(1, 40, each)
+    mask, shape = masked(1, 40, per_bit)
     for value in (np.nan, np.inf, -np.inf):
         found = dropout(np.full(shape, value, dtype), mask).astype(np.float64).ravel()
-        kept = np.repeat(references.mask_bits(mask), each)
+        kept = np.repeat(references.mask_bits(mask), per_bit)
         np.testing.assert_array_equal(found[kept], np.full(kept.sum(), value))
         assert (found[~kept] == -2).all()
 
@@ -85,11 +85,11 @@ def test_all_or_nothing(dtype, keep, share):
 
 def test_a_mask_depends_on_neither_dtype_nor_alignment_nor_what_follows():
     expected = references.mask_bits(kernels.Mask(1, 2, 0.5, 64))
-    for each, shape in ((1, (1, 64)), (6, (64, 6))):
+    for per_bit, shape in ((1, (1, 64)), (6, (64, 6))):
         for dtype in DTYPES:
             for offset in (0, 1):
-                found = dropout(np.ones(shape, dtype), kernels.Mask(1, 2, 0.5, 64, each), offset)
-                assert ((found > 0).reshape(64, each) == expected[:, None]).all()
+                found = dropout(np.ones(shape, dtype), kernels.Mask(1, 2, 0.5, 64, per_bit), offset)
+                assert ((found > 0).reshape(64, per_bit) == expected[:, None]).all()
     assert (references.mask_bits(kernels.Mask(1, 2, 0.5, 90))[:64] == expected).all()
 
 

@@ -40,7 +40,7 @@ def test_results_are_those_of_the_references(xp, dtype):
     for order in (1, 2, math.inf):
         total = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order))
         assert_close(total, references.list_norm(numbers[2], order), rtol=1e-5)
-        each = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order, each=True))
+        each = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order, per_tensor=True))
         expected = [references.list_norm([array], order) for array in numbers[2]]
         assert_close(each, np.array(expected), rtol=1e-5)
     kernels.limit_norm(kernels.tensor_lists([g]), xp.asarray(4.0, kernels.wide(dtype)), 1.0)

@@ -55,7 +55,7 @@ def test_saved_extras_reach_each_interpreter():
     with entered(Taking()), entered(Taking()):
         ag.nanmean(ag.ones(3))
         ag.ones(3).exp()
-    assert found == [["found"], ["found"], [], []]
+    assert found == [["count"], ["count"], [], []]
 
 
 def test_below_is_what_the_level_does_not_see():

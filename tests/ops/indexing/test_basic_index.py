@@ -36,7 +36,8 @@ def test_negative_positions():
 
 def test_corner_indices_of_many_rows():
     for ours, theirs in ((ag.tril_indices, np.tril_indices), (ag.triu_indices, np.triu_indices)):
-        np.testing.assert_array_equal(ours(40, 40, 1).numpy(force=True), np.stack(theirs(40, 1, 40)))
+        for n, k, m in ((40, 1, 40), (4, -2, 700), (5, 1, 700), (600, 1, 500)):  # short rows, and long ones
+            np.testing.assert_array_equal(ours(n, m, k).numpy(force=True), np.stack(theirs(n, k, m)))
 
 
 @pytest.fixture

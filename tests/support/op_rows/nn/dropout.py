@@ -70,7 +70,7 @@ def masks(rng):
 
 
 def same_bits(x, mask):
-    return np.resize(np.repeat(mask_bits(mask), mask.each), x.shape)
+    return np.resize(np.repeat(mask_bits(mask), mask.per_bit), x.shape)
 
 
 DRAWN = {**NO_FUNCTION, "batch": "each example draws its own numbers, see test_batched_shapes"}
