@@ -12,7 +12,9 @@ import os
 import threading
 from collections.abc import Callable
 
-from . import blas
+import numpy as np
+
+from . import blas, pool
 
 Work = Callable[[int, int], None]  # (start, stop): works on these rows
 
@@ -33,6 +35,18 @@ class Blocks:
     def run(self, work: Work) -> None:
         """Calls work(start, stop) for each block; many elements are worked on by all cores."""
         (in_blocks if self.shared else _in_turn)(self.rows, self.step, work)
+
+
+def of_two(ufunc: np.ufunc, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """ufunc(a, b); of large contiguous arrays of one shape and dtype in pooled memory, and by all cores."""
+    if a.nbytes < pool.SMALLEST or a.shape != b.shape or a.dtype is not b.dtype:
+        return ufunc(a, b)
+    if not (a.flags.c_contiguous and b.flags.c_contiguous):
+        return ufunc(a, b)
+    out = pool.empty(a.shape, a.dtype)
+    x, y, result = a.reshape(-1), b.reshape(-1), out.reshape(-1)
+    Blocks(a.size, 1, a.size).run(lambda i, j: ufunc(x[i:j], y[i:j], out=result[i:j]))
+    return out
 
 
 class _Job:

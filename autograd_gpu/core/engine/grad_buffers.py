@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.memory_format import memory_order
-from ...backend.cpu import pool
+from ...backend.cpu import pool, rows
 
 
 def zeros(like: Any) -> Any:
@@ -20,9 +20,9 @@ def zeros(like: Any) -> Any:
 
 
 def added(a: Any, b: Any) -> Any:
-    """Returns a + b. A large sum of NumPy arrays uses pooled memory, which saves more time than the addition takes."""
-    if type(a) is np.ndarray is type(b) and a.nbytes >= pool.SMALLEST and a.dtype is b.dtype and a.shape == b.shape:
-        return np.add(a, b, out=pool.empty(a.shape, a.dtype))
+    """Returns a + b."""
+    if type(a) is np.ndarray is type(b) and a.nbytes >= pool.SMALLEST:
+        return rows.of_two(np.add, a, b)
     return a + b
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import backend
+from ...backend.arrays.dtypes import FULL_FLOATS
 from ...backend.cpu.rows import Blocks
 
 Array = np.ndarray
@@ -27,7 +30,8 @@ def elementwise(
 ) -> Array:
     """function(np, *arrays, **attributes), by blocks if the arrays are contiguous, of one shape and one dtype.
 
-    Numbers and 0-d arrays go to each block.
+    Numbers and 0-d arrays go to each block. A function whose last operand is `into` may write to that, the block of the
+    result, and return it.
     """
     large = [array for array in arrays if getattr(array, "ndim", 0)]
     head = large[0] if large else np.empty(0)
@@ -39,9 +43,33 @@ def elementwise(
     out = backend.empty(np, head.shape, head.dtype)
     target = out.reshape(-1)
     flat = [array.reshape(-1) if getattr(array, "ndim", 0) else array for array in arrays]
+    writes = _writes(function)
 
     def work(i: int, j: int) -> None:
-        target[i:j] = function(np, *[a[i:j] if getattr(a, "ndim", 0) else a for a in flat], **attributes)
+        parts, into = [a[i:j] if getattr(a, "ndim", 0) else a for a in flat], target[i:j]
+        result = function(np, *parts, into, **attributes) if writes else function(np, *parts, **attributes)
+        if result is not into:
+            into[...] = result
 
     Blocks(head.size, 1, block).run(work)
     return out
+
+
+@functools.lru_cache(1024)
+def _writes(function: Callable[..., Any]) -> bool:
+    return "into" in inspect.signature(function).parameters
+
+
+def both_gradients(block: Callable[..., None], g: Array, need: Any, h: Array, saved: Array) -> Any:
+    """The gradients for h and saved of a gradient op by block(g, h, saved, grad_h, grad_saved), in one pass.
+
+    None, so that the rules run, unless both are needed and the arrays are large, contiguous and of one shape and dtype.
+    """
+    if g.size < BLOCK or not all(need) or g.dtype not in FULL_FLOATS:
+        return None
+    for array in (g, h, saved):
+        if array.shape != g.shape or array.dtype != g.dtype or not array.flags.c_contiguous:
+            return None
+    grads = backend.empty(np, g.shape, g.dtype), backend.empty(np, g.shape, g.dtype)
+    over_rows(lambda _, *parts: block(*parts), g, h, saved, *grads)
+    return grads

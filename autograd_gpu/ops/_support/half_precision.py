@@ -44,16 +44,17 @@ def in_float32(forward: Callable[..., Any], passes: bool = False) -> Callable[..
     """`forward` on half types converted to float32; the result is rounded once, to the first operand's dtype.
 
     `passes` is for an elementwise function of several passes, whose result has the operands' dtype: large arrays are
-    computed by blocks.
+    computed by blocks, which it may write itself, see `elementwise`.
     """
 
     def rounded(xp, *args, **attributes):
         widened = [convert(a, dtypes.float32) if getattr(a, "dtype", None) in dtypes.HALF else a for a in args]
         return convert(forward(xp, *widened, **attributes), args[0].dtype)
 
+    parameters = [p for p in inspect.signature(forward).parameters.values() if p.name != "into"]
+
     def write(w: Source) -> dict[str, Any]:
         """Code with forward's own parameters: *args and **attributes would cost a quarter of a small op."""
-        parameters = list(inspect.signature(forward).parameters.values())
         attributes = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
         arrays = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         defaults = {f"default_{p.name}": p.default for p in attributes if p.default is not p.empty}
@@ -74,4 +75,6 @@ def in_float32(forward: Callable[..., Any], passes: bool = False) -> Callable[..
         return {"forward": forward, "rounded": rounded, "elementwise": elementwise, "looked_up": looked_up,
                 "MANY": MANY, "HALF": dtypes.HALF, "BLOCK": BLOCK, **defaults}
 
-    return functools.wraps(forward)(deferred("forward_of_half", write))
+    result = functools.wraps(forward)(deferred("forward_of_half", write))
+    result.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return result

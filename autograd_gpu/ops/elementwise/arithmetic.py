@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ... import backend, errors
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
-from ...backend.cpu import numpy_ops
+from ...backend.cpu import numpy_ops, pool, rows
 from ...core.extend import (
     BROADCASTING,
     ELEMENTWISE,
@@ -41,6 +42,20 @@ def factor(b, alpha, name="alpha"):
     return fitting(alpha, b.dtype) if getattr(b, "dtype", None) in INTEGERS else alpha
 
 
+def _times(xp, a, b):
+    if type(a) is ndarray is type(b) and a.nbytes >= pool.SMALLEST:
+        return rows.of_two(np.multiply, a, b)
+    return a * b
+
+
+def _plus(xp, a, b, *, alpha=1):
+    if alpha != 1:
+        return _with_alpha(xp, a, b, alpha, "add")
+    if type(a) is ndarray is type(b) and a.nbytes >= pool.SMALLEST:
+        return rows.of_two(np.add, a, b)
+    return a + b
+
+
 @in_float32
 def _with_alpha(xp, a, b, alpha, ufunc):
     return getattr(xp, ufunc)(a, b * factor(b, alpha))
@@ -54,7 +69,7 @@ class add:
     tensor([2., 3.])
     """
 
-    def forward(xp, a, b, *, alpha=1): return a + b if alpha == 1 else _with_alpha(xp, a, b, alpha, "add")
+    forward = _plus
     def grad_a(F, g): return g
     def grad_b(F, g, alpha): return g if alpha == 1 else g * alpha
     types, broadcasts, numbers = PROMOTE, True, True
@@ -110,7 +125,7 @@ class mul:
     tensor([3., 8.])
     """
 
-    def forward(xp, a, b): return a * b
+    forward = _times
     def grad_a(F, g, b): return g * b
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True

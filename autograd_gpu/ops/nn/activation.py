@@ -15,7 +15,7 @@ from ... import backend
 from ...backend.arrays.dtypes import float16
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RECORD, ZERO, Tensor, defop, public
-from .._support.blocks import BLOCK
+from .._support.blocks import BLOCK, both_gradients
 from .._support.half_precision import in_float32, looked_up
 from .activation_formulas import silu_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
@@ -29,9 +29,9 @@ def times(xp: Any, g: Any, t: Any) -> Any:
     return xp.multiply(g, t, out=t) if fits else g * t
 
 
-def _squared(xp, x):
-    """x * x as a new array, also for a 0-d x, where NumPy would return a scalar."""
-    return xp.multiply(x, x, out=backend.empty_like(xp, x))
+def _squared(xp, x, into=None):
+    """x * x in `into` or a new array, also for a 0-d x, where NumPy would return a scalar."""
+    return xp.multiply(x, x, out=backend.empty_like(xp, x) if into is None else into)
 
 
 # ---- relu --------------------------------------------------------------------------------------------
@@ -120,10 +120,19 @@ def one_plus_exp(xp, x):
     return out
 
 
-def _sigmoid_grad(xp, h, out):
-    t = xp.subtract(1, out, out=backend.empty_like(xp, out))
+def _sigmoid_grad(xp, h, out, into=None):
+    t = xp.subtract(1, out, out=backend.empty_like(xp, out) if into is None else into)
     t *= out
     return times(xp, h, t)
+
+
+def _sigmoid_grads(g, h, out, grad_h, grad_out):
+    np.subtract(1, out, out=grad_h)
+    np.subtract(grad_h, out, out=grad_out)
+    grad_h *= out
+    grad_h *= g
+    grad_out *= h
+    grad_out *= g
 
 
 @defop
@@ -154,15 +163,29 @@ class sigmoid_grad:
     forward, cuda = in_float32(_sigmoid_grad, passes=True), grad_forward("sigmoid")
     def grad_h(F, g, out): return F.sigmoid_grad(g, out)
     def grad_out(F, g, h, out): return g * h * (1 - out * 2)
+    def fused(F, g, need, h, out): return both_gradients(_sigmoid_grads, g, need, h, out)
     def fused_cuda(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING
 
 
-def _tanh_grad(xp, h, out):
-    t = _squared(xp, out)
+def _tanh(xp, x, into=None):
+    return xp.tanh(x) if into is None else xp.tanh(x, out=into)
+
+
+def _tanh_grad(xp, h, out, into=None):
+    t = _squared(xp, out, into)
     xp.subtract(1, t, out=t)
     return times(xp, h, t)
+
+
+def _tanh_grads(g, h, out, grad_h, grad_out):
+    np.multiply(out, out, out=grad_h)
+    np.subtract(1, grad_h, out=grad_h)
+    grad_h *= g
+    np.multiply(g, h, out=grad_out)
+    grad_out *= out
+    grad_out *= -2
 
 
 @defop
@@ -173,7 +196,7 @@ class tanh:
     tensor([0.    , 0.7616])
     """
 
-    forward, cuda = in_float32(lambda xp, x: xp.tanh(x), passes=True), value_forward("tanh")
+    forward, cuda = in_float32(_tanh, passes=True), value_forward("tanh")
     def grad_x(F, g, out): return F.tanh_grad(g, out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -193,6 +216,7 @@ class tanh_grad:
     forward, cuda = in_float32(_tanh_grad, passes=True), grad_forward("tanh")
     def grad_h(F, g, out): return F.tanh_grad(g, out)
     def grad_out(F, g, h, out): return g * h * out * -2
+    def fused(F, g, need, h, out): return both_gradients(_tanh_grads, g, need, h, out)
     def fused_cuda(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
     types, broadcasts = FLOAT, True
     jvp, batch = ELEMENTWISE, BROADCASTING

@@ -74,7 +74,7 @@ def test_threads_do_not_change_a_bit(monkeypatch, blocks, layout, m, n):
     """The blocks are the same; who computes them depends on the time."""
     a, b = operands(m, 100, n, "float32", layout)
     first = matmul.matmul(a, b)
-    assert blocks == [(300, 48)]
+    assert blocks == [(300, 80)]
     monkeypatch.setattr(rows, "in_blocks", rows._in_turn)
     assert np.array_equal(matmul.matmul(a, b), first)
 
@@ -86,7 +86,7 @@ def test_batches(blocks, left, right):
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((*left, 20, 30)), rng.standard_normal((*right, 30, 40))
     assert np.allclose(matmul.matmul(a, b), np.matmul(a, b), rtol=1e-13, atol=1e-13)
-    assert blocks == [(max(left[0], right[0]), -(-max(left[0], right[0]) // 8))]
+    assert blocks == [(max(left[0], right[0]), -(-max(left[0], right[0]) // 4))]
 
 
 @pytest.mark.parametrize("case", ["small", "narrow", "one matrix", "syrk", "limited", "one core"])
@@ -119,9 +119,9 @@ def test_sizes_of_blocks(monkeypatch):
         a, b = np.broadcast_to(np.zeros((), dtype), (m, k)), np.broadcast_to(np.ones((), dtype), (k, n))
         return large_products.step_of(a, b, m * k * n)
 
-    assert step(2000, 512, 512, 2) == 256
-    assert step(12000, 512, 512, 2) == 1504
-    assert step(512, 2000, 512, 2) == 64
+    assert step(2000, 512, 512, 2) == 512
+    assert step(12000, 512, 512, 2) == 3008
+    assert step(512, 2000, 512, 2) == 128
     assert step(128, 784, 256, 2) == 128
     assert step(128, 256, 256, 2) == 0  # 0.2 ms on one thread
     assert step(1024, 1024, 1024, 16) == 64

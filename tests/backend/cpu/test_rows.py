@@ -238,3 +238,20 @@ def test_without_further_threads_the_caller_does_all(monkeypatch):
     monkeypatch.setattr(rows, "_HELPERS", [])
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert threads_of(6, 1) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("size", [10, 1 << 15, 1 << 20])
+@pytest.mark.parametrize("case", ["plain", "other dtype", "broadcast", "transposed"])
+def test_ufuncs_of_two(size, case):
+    """Large contiguous operands go by blocks in pooled memory; the values and layouts are NumPy's in every case."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((size // 2, 2)).astype(np.float32)
+    b = rng.standard_normal((size // 2, 2)).astype(np.float64 if case == "other dtype" else np.float32)
+    if case == "broadcast":
+        b = b[:1]
+    if case == "transposed":
+        a, b = a.T, b.T
+    for ufunc in (np.add, np.multiply):
+        result, expected = rows.of_two(ufunc, a, b), ufunc(a, b)
+        assert np.array_equal(result, expected)
+        assert (result.dtype, result.strides) == (expected.dtype, expected.strides)
