@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 import autograd_gpu as ag
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.optimizers.formulas import SGDNumbers
 
 from . import libcublas
 from .table import FLOATS, Found, Lab, check
@@ -18,6 +20,7 @@ SCALE = """extern "C" __global__ void scale(float* x, int n) {
     if (i < n) x[i] *= 3.0f;
 }"""
 SIDE, REPLAYS, THREADS = 128, 3, 256
+MOMENTUM = SGDNumbers(sign=1.0, lr=0.5, decay=0.0, momentum=0.9)
 
 
 def captured(stream: Any, work: Callable[[], Any]) -> Any:
@@ -127,6 +130,29 @@ def refusals(lab: Lab) -> Found:
         except Exception as error:
             said[name] = f"{type(error).__name__}: {error}"
     return {"ok": all("captur" in text for text in said.values()), "said": said}
+
+
+@check("capture of an optimizer step", 19, captures=True)
+def optimizer_step(lab: Lab) -> Found:
+    """A launch with 4 KB of parameters, the addresses of a hundred parameters, gradients and buffers."""
+    cp, stream = lab.cp, lab.cp.cuda.Stream(non_blocking=True)
+    p, b, g = ([lab.normal(SIDE) for _ in range(lab.size(100, 4))] for _ in range(3))
+    out = cp.empty((len(p), SIDE), np.float32)
+
+    def work() -> None:
+        for array in (*p, *b):
+            array.fill(1)
+        kernels.sgd_step(kernels.tensor_lists([p, b], [g]), True, MOMENTUM)
+        cp.stack(p, out=out)
+
+    lab.wait()
+    with stream:
+        work()
+    stream.synchronize()
+    same = replays(lab, stream, captured(stream, work), work, g, out)
+    exact = 1 - 0.5 * (0.9 + np.stack([array.get() for array in g]))
+    error = float(np.abs(out.get() - exact).max())
+    return {"ok": all(same) and error < 1e-5, "replay equal to eager": same, "largest error": error}
 
 
 @check("private pool under capture", 7, captures=True)
