@@ -62,7 +62,7 @@ class Loaded(NamedTuple):
     parameters: tuple[tuple[Parameter, np.dtype, Scalars | Structs | None], ...]  # and what makes values of arguments
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()  # a signal handler may launch kernels, too
 _MODULES: dict[tuple[str, str], Any] = {}  # by file and unit: cupy.RawModule
 _LOADED: dict[tuple[str, int], Loaded] = {}  # by instance and device
 
