@@ -12,7 +12,6 @@ template <template <typename> class Function, typename W> struct Apply {
 
 template <template <typename> class Function, typename T>
 __global__ void __launch_bounds__(THREADS)
-foreach(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T> a, Wide<T> b) {
-    const Chunk<T, Apply<Function, Wide<T>>::LISTS> chunk(arrays, sizes, chunks, tensors);
-    chunk.each(Apply<Function, Wide<T>>{{a, b}});
+foreach(const __grid_constant__ Lists<T, Apply<Function, Wide<T>>::LISTS> lists, Wide<T> a, Wide<T> b) {
+    Chunk(lists).each(Apply<Function, Wide<T>>{{a, b}});
 }

@@ -25,22 +25,21 @@ template <template <typename> class Norm, typename W> struct Sum {
 // partials[block] = the partial result of the block's chunk, before the root.
 template <template <typename> class Norm, typename T>
 __global__ void __launch_bounds__(THREADS)
-list_norm(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T>* partials) {
+list_norm(const __grid_constant__ Lists<T, 1> lists, Wide<T>* partials) {
     Wide<T> own = 0;
-    Chunk<T, 1>(arrays, sizes, chunks, tensors).each(Sum<Norm, Wide<T>>{own});
+    Chunk(lists).each(Sum<Norm, Wide<T>>{own});
     own = joined(own, THREADS, Norm<Wide<T>>());
     if (threadIdx.x == 0) partials[blockIdx.x] = own;
 }
 
-// out[block] = the norm of partials[first[block]] to partials[first[block + 1] - 1].
+// out[0] = the norm of `count` partial results, by one block.
 template <template <typename> class Norm, typename W>
-__global__ void __launch_bounds__(THREADS) list_norm_total(const W* partials, const int* first, W* out) {
+__global__ void __launch_bounds__(THREADS) list_norm_total(const W* partials, W* out, int count) {
     W own = 0;
 #pragma unroll 4
-    for (int i = first[blockIdx.x] + threadIdx.x; i < first[blockIdx.x + 1]; i += THREADS)
-        own = Norm<W>()(own, partials[i]);
+    for (int i = threadIdx.x; i < count; i += THREADS) own = Norm<W>()(own, partials[i]);
     own = joined(own, THREADS, Norm<W>());
-    if (threadIdx.x == 0) out[blockIdx.x] = Norm<W>::norm(own);
+    if (threadIdx.x == 0) out[0] = Norm<W>::norm(own);
 }
 
 template <typename W> struct Scale {
@@ -52,9 +51,8 @@ template <typename W> struct Scale {
 // Scales all arrays by max_norm / (norm + 1e-6) if that is below 1 or NaN.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-limit_norm(T* const* arrays, const long long* sizes, const int* chunks, int tensors, const Wide<T>* norm,
-           Wide<T> max_norm) {
+limit_norm(const __grid_constant__ Lists<T, 1> lists, const Wide<T>* norm, Wide<T> max_norm) {
     const Wide<T> factor = max_norm / (*norm + Wide<T>(1e-6));
     if (factor >= 1) return;
-    Chunk<T, 1>(arrays, sizes, chunks, tensors).each(Scale<Wide<T>>{factor});
+    Chunk(lists).each(Scale<Wide<T>>{factor});
 }

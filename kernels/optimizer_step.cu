@@ -25,10 +25,9 @@ template <typename W, bool BUFFER> struct Sgd {
 
 template <typename T, bool BUFFER>
 __global__ void __launch_bounds__(THREADS)
-sgd_step(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T> sign, Wide<T> lr,
-         Wide<T> decay, Wide<T> momentum, Wide<T> damped, int nesterov, int first) {
-    const Chunk<T, BUFFER ? 3 : 2> chunk(arrays, sizes, chunks, tensors);
-    chunk.each(Sgd<Wide<T>, BUFFER>{sign, lr, decay, momentum, damped, nesterov, first});
+sgd_step(const __grid_constant__ Lists<T, BUFFER ? 3 : 2> lists, Wide<T> sign, Wide<T> lr, Wide<T> decay,
+         Wide<T> momentum, Wide<T> damped, int nesterov, int first) {
+    Chunk(lists).each(Sgd<Wide<T>, BUFFER>{sign, lr, decay, momentum, damped, nesterov, first});
 }
 
 // m and v average g and g^2, top is the maximum of v so far; p = keep p - rate m / (sqrt(v or top) + eps). fresh1 and
@@ -53,8 +52,7 @@ template <typename W, bool AMSGRAD> struct Adam {
 
 template <typename T, bool AMSGRAD>
 __global__ void __launch_bounds__(THREADS)
-adam_step(T* const* arrays, const long long* sizes, const int* chunks, int tensors, Wide<T> sign, Wide<T> decay,
-          Wide<T> keep, Wide<T> beta1, Wide<T> fresh1, Wide<T> beta2, Wide<T> fresh2, Wide<T> rate, Wide<T> eps) {
-    const Chunk<T, AMSGRAD ? 5 : 4> chunk(arrays, sizes, chunks, tensors);
-    chunk.each(Adam<Wide<T>, AMSGRAD>{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps});
+adam_step(const __grid_constant__ Lists<T, AMSGRAD ? 5 : 4> lists, Wide<T> sign, Wide<T> decay, Wide<T> keep,
+          Wide<T> beta1, Wide<T> fresh1, Wide<T> beta2, Wide<T> fresh2, Wide<T> rate, Wide<T> eps) {
+    Chunk(lists).each(Adam<Wide<T>, AMSGRAD>{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps});
 }

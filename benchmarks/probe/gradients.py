@@ -1,22 +1,24 @@
-"""Arrays of gradients: who else holds them, where they lie, and what a step of an optimizer costs the host."""
+"""Arrays of gradients: who else holds them, and what a step of an optimizer costs the host."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu import nn, optim
-from autograd_gpu.backend.kernels import tables
+from autograd_gpu import optim
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.optimizers.formulas import SGDNumbers
 from autograd_gpu.core.engine import grad_buffers
 
 from .table import Found, Lab, check
 from .timing import host_us
 
-STEPS = 10
 PARAMETERS, SIDE = 100, 64
+NUMBERS = SGDNumbers(sign=1.0, lr=1e-4, decay=0.0)
 
 
 @check("reference counts of gradients", 10)
@@ -60,47 +62,13 @@ def _own(buffers: dict[int, Any]) -> Any:
     return grad_buffers.own(g, g.dtype, None)
 
 
-@check("addresses of gradients", 19)
-def addresses(lab: Lab) -> Found:
-    """Ten steps of a training loop: where the gradients lie, and how often the table of addresses was there already."""
-    by_name = {}
-    for name in ("SGD", "Adam"):
-        with ag.cuda.device(0):
-            net = nn.Sequential(nn.Linear(SIDE, SIDE), nn.ReLU(), nn.Linear(SIDE, SIDE), nn.Tanh(), nn.Linear(SIDE, 1))
-            net.to("cuda")
-        update = getattr(optim, name)(net.parameters(), lr=1e-3)
-        x, sets = ag.tensor(lab.normal(32, SIDE)), []
-        before = tables._table.cache_info()
-        for _ in range(STEPS):
-            update.zero_grad(set_to_none=True)
-            (net(x) ** 2).mean().backward()
-            sets.append(tuple(p.grad.array.data.ptr for p in net.parameters()))
-            update.step()
-        after = tables._table.cache_info()
-        order = list(dict.fromkeys(sets))
-        by_name[name] = {
-            "sets of addresses": len(order), "step by step": [order.index(pointers) for pointers in sets],
-            "tables found": after.hits - before.hits, "tables made": after.misses - before.misses,
-        }  # fmt: skip
-    enough = all(pointers["tables found"] >= STEPS // 2 for pointers in by_name.values())
-    return {"ok": enough or lab.emulated, **by_name}
-
-
 @check("host time of an optimizer step", 19, 3, seconds=10.0)
 def step_time(lab: Lab) -> Found:
-    """Microseconds of a step of Adam over a hundred parameters, with its table of addresses there, and without."""
+    """Microseconds of a step over a hundred parameters, and of its launch by itself."""
     parameters = [ag.tensor(lab.normal(SIDE, SIDE), requires_grad=True) for _ in range(lab.size(PARAMETERS, 4))]
     for parameter in parameters:
         parameter.grad = ag.tensor(lab.normal(SIDE, SIDE))
-    update = optim.Adam(parameters, lr=1e-4)
-    before = tables._table.cache_info()
-    there = host_us(lab, update.step)
-    between = tables._table.cache_info()
-
-    def anew() -> None:
-        tables._table.cache_clear()
-        update.step()
-
-    missing = host_us(lab, anew)
-    hits = between.hits - before.hits
-    return {"ok": hits > 0, "us": {"table there": there, "table made": missing}, "hits": hits}
+    steps = {name: getattr(optim, name)(parameters, lr=1e-4).step for name in ("SGD", "Adam")}
+    lists = kernels.tensor_lists([[p.array for p in parameters]], [[p.grad.array for p in parameters]])
+    calls = steps | {"sgd_step": partial(kernels.sgd_step, lists, False, NUMBERS)}
+    return {"ok": True, "us": {name: host_us(lab, call) for name, call in calls.items()}}

@@ -1,11 +1,12 @@
 // How kernels over lists of arrays of any sizes divide them.
 //
-// 1. The kernel gets lists of `tensors` arrays each: array `t` of list `a` starts at arrays[a * tensors + t]; the
-//    arrays `t` of all lists have sizes[t] elements and are processed together.
-// 2. A block processes one chunk of CHUNK elements: chunks[2 * blockIdx.x] is t, the next number is the chunk's index.
+// 1. Several lists have as many arrays each; the arrays `t` of all lists have the same size and are processed together.
+// 2. A block processes one chunk of CHUNK elements, the last chunk of an array being shorter. It finds its array among
+//    the first blocks of all, by bisection.
 // 3. Its threads load strips of 16 bytes if all arrays `t` are aligned, and the rest, or all, by element.
-// 4. All three tables are in device memory. Passed by value they would be indexed at run time, which copies a parameter
-//    to local memory; and 4 KB of parameters are full at a hundred tensors of Adam.
+// 4. The addresses are passed by value, so that a launch copies nothing to the device, and can be captured in a graph. A
+//    kernel declares them as `const __grid_constant__ Lists<T, LISTS>`: any other struct that is indexed at run time is
+//    copied to local memory.
 #pragma once
 #include "types.cuh"
 
@@ -25,24 +26,32 @@ template <typename T, int N> __device__ void store_strip(const Strip<T, N>& stri
     __stwb(reinterpret_cast<uint4*>(to), bytes);
 }
 
+// As backend/kernels/array_lists.py packs them.
+template <typename T, int LISTS> struct Lists {
+    static constexpr int MOST = MOST_ARRAYS[LISTS];
+    T* at[LISTS][MOST];
+    int first[MOST + 1];        // the first block of each array; from the last array on, the number of blocks
+    unsigned short last[MOST];  // elements of the last chunk
+};
+
 // One block's chunk of the arrays of LISTS lists.
 template <typename T, int LISTS> struct Chunk {
-    static constexpr int WIDTH = 16 / sizeof(T);
+    static constexpr int WIDTH = 16 / sizeof(T), MOST = Lists<T, LISTS>::MOST;
     T* at[LISTS];
     int size, aligned;  // elements; how many of them by strips
 
-    __device__ Chunk(T* const* arrays, const long long* sizes, const int* chunks, int tensors) {
-        const int tensor = chunks[2 * blockIdx.x];
-        const long long begin = static_cast<long long>(CHUNK) * chunks[2 * blockIdx.x + 1];
-        const long long left = sizes[tensor] - begin;
+    __device__ Chunk(const Lists<T, LISTS>& lists) {
+        const int block = blockIdx.x;
+        int tensor = 0;  // the last one whose first block is not behind this one
+#pragma unroll
+        for (int step = 512; step; step /= 2)
+            if (tensor + step < MOST && lists.first[tensor + step] <= block) tensor += step;
+        const long long begin = static_cast<long long>(CHUNK) * (block - lists.first[tensor]);
+        size = block + 1 < lists.first[tensor + 1] ? CHUNK : lists.last[tensor];
         unsigned long long places = 0;
-        size = static_cast<int>(left < CHUNK ? left : CHUNK);
 #pragma unroll
         for (int a = 0; a < LISTS; ++a) {
-            at[a] = arrays[static_cast<long long>(a) * tensors + tensor] + begin;
-#ifndef CUDA_EMU
-            __builtin_assume(__isGlobal(at[a]));  // of an address out of memory the compiler does not know that
-#endif
+            at[a] = lists.at[a][tensor] + begin;
             places |= reinterpret_cast<unsigned long long>(at[a]);
         }
         aligned = places % 16 ? 0 : size / WIDTH * WIDTH;

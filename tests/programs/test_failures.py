@@ -22,7 +22,7 @@ from autograd_gpu.utils.checkpoint import checkpoint, create_selective_checkpoin
 def test_out_of_memory_at_every_allocation_of_a_step(device, no_gc):
     expected = Expected("adam", device, 0)
     points = fail_everywhere(lambda: World("adam", device, 0), World.train, expected.check, device, NUMBERS)
-    assert points > 60
+    assert points > (60 if device == "cpu" else 55)  # kernels need fewer
 
 
 @pytest.mark.parametrize("steps", [0, 1])

@@ -88,7 +88,7 @@ def compiled(file, check):
 
 
 def launch(name, shape, *arguments, order="forward", check="none"):
-    """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None or a number."""
+    """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None, a number or a struct."""
     file, _, parameters, _ = kernels.INSTANCES[name]
     (across, parts), (wide, deep) = shape
     if not across * parts:
@@ -101,4 +101,6 @@ def _bytes(value, dtype):
     """What cuLaunchKernel would read."""
     if isinstance(value, Placed):
         return np.uint64(value.array.ctypes.data).tobytes()
-    return bytes(8) if value is None else dtype.type(value).tobytes()
+    if value is None:
+        return bytes(8)
+    return value.tobytes() if dtype.names else dtype.type(value).tobytes()

@@ -11,8 +11,8 @@ CuPy's own matmul copies transposed operands, converts half types to float32, an
     6. The handles (cublas_handles.py) keep partial sums of half types in float32: by default cuBLAS may split a long
        sum and round each part to the half type.
 
-Calls go to the current stream of the current device, and count as one launch and one product each. RuntimeError while
-that stream is being captured.
+Calls go to the current stream of the current device, and count as one launch and one product each. A CUDA graph may
+contain them (cublas_handles.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from ...modes import float32_matmul
 from .. import counters
 from ..arrays.dtypes import FLOATS, HALF, bfloat16, float16, float32, float64, wide
-from . import cublas_handles, runtime
+from . import cublas_handles, libcublas, runtime
 
 # cudaDataType_t, cublasComputeType_t and cublasOperation_t, from the headers; cublasGemmAlgo_t has DEFAULT = -1.
 DATA_TYPE = {float32: 0, float64: 1, float16: 2, bfloat16: 14}
@@ -80,18 +80,20 @@ def gemm(a: Any, b: Any, out: Any = None, accumulate: bool = False, precision: s
     out = _output(a, (m, n), out)
     if not (m and n and k):
         return _without_products(out, accumulate)
-    handle = cublas_handles.handle(device)
+    place = cublas_handles.place(device)
     a_pointer, a_flag, a_leading, a = _operand(a)
     b_pointer, b_flag, b_leading, b = _operand(b)
+    if (m | n | k | a_leading | b_leading) > LARGEST:
+        raise _too_large(m, n, k, a_leading, b_leading)
     kind, compute, zero, one = _arithmetic(a.dtype, precision)
-    try:
-        with handle.lock:
-            handle.gemm(
-                handle.number, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, a_pointer, kind, a_leading,
-                one if accumulate else zero, out.data.ptr, DATA_TYPE[out.dtype], n, compute, DEFAULT_ALGORITHM,
-            )  # fmt: skip
-    except (NotImplementedError, OverflowError) as error:
-        raise _refusal(error, m, n, k, a_leading, b_leading) from error
+    with place.lock:
+        place.take()
+        status = place.gemm(
+            place.number, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, a_pointer, kind, a_leading,
+            one if accumulate else zero, out.data.ptr, DATA_TYPE[out.dtype], n, compute, DEFAULT_ALGORITHM,
+        )  # fmt: skip
+    if status:
+        raise libcublas.failure("cublasGemmEx", status, f"({m}, {k}) @ ({k}, {n}) of {a.dtype}")
     if counters.ACTIVE:
         counters.launch("gemm")
         counters.matmul((m, k, n))
@@ -107,31 +109,44 @@ def bmm(
     out = _output(a, shape, out)
     if not (m and n and k and batch):
         return _without_products(out, accumulate)
-    handle = cublas_handles.handle(device)
+    place = cublas_handles.place(device)
     a, b = _one_batch(a, shape[:-2], batch), _one_batch(b, shape[:-2], batch)
     a_pointer, a_flag, a_leading, a = _operand(a)
     b_pointer, b_flag, b_leading, b = _operand(b)
+    if (m | n | k | a_leading | b_leading | batch) > LARGEST:
+        raise _too_large(m, n, k, a_leading, b_leading, batch)
     size = a.itemsize
     kind, compute, zero, one = _arithmetic(a.dtype, precision)
-    try:
-        with handle.lock:
-            handle.gemm_batched(
-                handle.number, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, b.strides[0] // size,
-                a_pointer, kind, a_leading, a.strides[0] // size, one if accumulate else zero, out.data.ptr,
-                DATA_TYPE[out.dtype], n, m * n, batch, compute, DEFAULT_ALGORITHM,
-            )  # fmt: skip
-    except (NotImplementedError, OverflowError) as error:
-        raise _refusal(error, m, n, k, a_leading, b_leading, batch) from error
+    with place.lock:
+        place.take()
+        status = place.gemm_batched(
+            place.number, b_flag, a_flag, n, m, k, one, b_pointer, kind, b_leading, b.strides[0] // size,
+            a_pointer, kind, a_leading, a.strides[0] // size, one if accumulate else zero, out.data.ptr,
+            DATA_TYPE[out.dtype], n, m * n, batch, compute, DEFAULT_ALGORITHM,
+        )  # fmt: skip
+    if status:
+        operands = f"{batch} products ({m}, {k}) @ ({k}, {n}) of {a.dtype}"
+        raise libcublas.failure("cublasGemmStridedBatchedEx", status, operands)
     if counters.ACTIVE:
         counters.launch("gemm_batched")
         counters.matmul((batch, m, k, n))
     return out
 
 
-def _refusal(error: Exception, *sizes: int) -> Exception:
-    """The error to raise for CuPy's error before the cuBLAS call: a stream capture, or a size beyond a C int."""
-    if isinstance(error, NotImplementedError):
-        return cublas_handles.captured()
+def getrf_batched(columns: Any, addresses: Any, pivots: Any, info: Any) -> None:
+    """P L U of square column-major matrices, in place; the other arrays are as in cublasSgetrfBatched."""
+    count, n, place = info.size, columns.shape[-1], cublas_handles.place(columns.device.id)
+    name = "cublasSgetrfBatched" if columns.dtype == float32 else "cublasDgetrfBatched"
+    with place.lock:
+        place.take()
+        status = getattr(libcublas.library(), name)(
+            place.number, n, addresses.data.ptr, n, pivots.data.ptr, info.data.ptr, count
+        )
+    if status:
+        raise libcublas.failure(name, status, f"{count} matrices ({n}, {n}) of {columns.dtype}")
+
+
+def _too_large(*sizes: int) -> ValueError:
     return ValueError(f"cuBLAS takes sizes and strides of rows up to {LARGEST}; got {max(sizes)}: split the product")
 
 

@@ -1,58 +1,86 @@
 """cuBLAS handles: one per stream, shared by all threads that use the stream.
 
 CuPy makes a handle per thread and device, and destroys it with the thread, which synchronizes the device; users may
-change its math mode. Making a handle is slow, and each has a workspace on the device. So the package has its own:
+change its math mode. Making a handle is slow, and each has memory on the device. So the package has its own:
 
-    1. A handle belongs to a stream handle (cudaStream_t) and lasts as long as the process. CUDA releases a destroyed
-       stream when its work is done, so a new stream with the same handle finds the workspace free.
+    1. A handle belongs to a stream handle (cudaStream_t), to which it is set once, and lasts as long as the process.
+       CUDA releases a destroyed stream when its work is done, so a new stream with the same handle finds the workspace
+       free.
     2. Each stream has its own, since cuBLAS is bitwise reproducible across concurrent streams only so. Beyond
-       MAX_HANDLES streams share handles, as CuPy's streams of a thread do.
-    3. One thread uses it at a time: CuPy sets its stream, then calls. The lock is reentrant, since a signal handler
-       may call a product, too.
-    4. The per-thread default streams of all threads have the same handle value, and cuBLAS would take them for one
+       MAX_HANDLES, and if their first product is captured, streams share handles, which are then set at each change.
+    3. Each stream has a workspace from the current allocator, which lasts as long: without one, a product that is
+       captured allocates memory as a node of the graph. Setting the stream drops the workspace, so it is set after the
+       stream. A graph uses the workspace of the stream of its capture, and must not run beside products of that stream.
+    4. One thread uses a handle at a time. The locks are reentrant, since a signal handler may call a product, too.
+    5. The per-thread default streams of all threads have the same handle value, and cuBLAS would take them for one
        stream. So each thread has its own cuBLAS handle for its default stream, destroyed with the thread.
-    5. No handle is made while its stream is being captured, since making one allocates memory.
+    6. No handle is made while its stream is being captured, since making one allocates memory.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import threading
 import weakref
 from collections import defaultdict
 from typing import Any
 
-from . import runtime
+from . import libcublas, runtime
 
 WIDE_PARTIAL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION of cublasMath_t
 _STREAM_PER_THREAD = 2  # cudaStreamPerThread, the handle of every thread's own default stream
-MAX_HANDLES = 8  # per device: the workspace of one is 32 MiB on an H100, by the cuBLAS manual
+MAX_HANDLES = 8  # per device
 
 
 class Handle:
-    """A cuBLAS handle (`number`) of the current device, CuPy's functions for it, and the lock to hold during a call."""
+    """A cuBLAS handle (`number`) of the current device, the lock to hold during a call, and the stream that it has."""
 
-    __slots__ = ("__weakref__", "gemm", "gemm_batched", "lock", "number")
+    __slots__ = ("lock", "number", "stream")
 
-    def __init__(self, bindings: Any) -> None:
-        self.gemm, self.gemm_batched = bindings.gemmEx, bindings.gemmStridedBatchedEx
+    def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.number = int(bindings.create())
-        bindings.setMathMode(self.number, WIDE_PARTIAL_SUMS)
+        self.stream: int | None = None
+        number = ctypes.c_void_p()
+        libcublas.call("cublasCreate_v2", ctypes.byref(number))
+        self.number = number.value or 0
+        libcublas.call("cublasSetMathMode", self.number, WIDE_PARTIAL_SUMS)
+
+
+class Place:
+    """What a stream computes its products with: a handle, a workspace, and the functions of cuBLAS."""
+
+    __slots__ = ("__weakref__", "bytes", "gemm", "gemm_batched", "handle", "lock", "number", "stream", "workspace")
+
+    def __init__(self, device: int, handle: Handle, stream: int, workspace: Any) -> None:
+        self.bytes = _workspace_bytes(device)
+        self.handle, self.lock, self.number = handle, handle.lock, handle.number
+        self.stream, self.workspace = stream, workspace
+        library = libcublas.library()
+        self.gemm, self.gemm_batched = library.cublasGemmEx, library.cublasGemmStridedBatchedEx
+
+    def take(self) -> None:
+        """Sets the handle to this stream and workspace if it has another stream; the lock must be held."""
+        if self.handle.stream != self.stream:
+            self.handle.stream = None
+            libcublas.call("cublasSetStream_v2", self.number, self.stream)
+            libcublas.call("cublasSetWorkspace_v2", self.number, self.workspace.ptr, self.bytes)
+            self.handle.stream = self.stream
 
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.handles: dict[int, Handle] = {}  # by device
+        self.places: dict[int, Place] = {}  # by device
 
 
-_LOCK = threading.Lock()
-_SHARED: dict[tuple[int, int], Handle] = {}  # by device and stream
+_LOCK = threading.RLock()
+_SHARED: dict[tuple[int, int], Place] = {}  # by device and stream
 _MADE: defaultdict[int, list[Handle]] = defaultdict(list)  # by device
 _OF_THREAD = _OfThread()
 
 
-def handle(device: int) -> Handle:
-    """The handle for the current stream of `device`, which must be the current device."""
+def place(device: int) -> Place:
+    """The place of the current stream of `device`, which must be the current device."""
     stream = runtime.current.stream(device)
     try:
         return _SHARED[device, stream.ptr]
@@ -60,35 +88,51 @@ def handle(device: int) -> Handle:
         return _of_thread(device, stream) if stream.ptr == _STREAM_PER_THREAD else _share(device, stream)
 
 
-def captured() -> RuntimeError:
-    """The error to raise for a product on a stream that is being captured."""
+@functools.cache
+def _workspace_bytes(device: int) -> int:
+    """What the cuBLAS manual recommends: 32 MiB from compute capability 9.0 on, else 4 MiB."""
+    return (32 if int(runtime.cupy().cuda.Device(device).compute_capability) >= 90 else 4) << 20
+
+
+def _workspace(device: int) -> Any:
+    return runtime.cupy().cuda.alloc(_workspace_bytes(device))
+
+
+def _captured() -> RuntimeError:
     return RuntimeError(
-        "a matrix product cannot be captured in a CUDA graph: CuPy calls no cuBLAS function while its stream is being "
-        "captured. End the capture before the product, or capture only the part of the step that has none"
+        "the first matrix product on a device, or on a thread's own default stream, cannot be captured in a CUDA "
+        "graph, since it makes a cuBLAS handle, which allocates memory. Run the step once before begin_capture()"
     )
 
 
-def _make(stream: Any) -> Handle:
-    if stream.is_capturing():
-        raise captured()
-    return Handle(runtime.cublas())
-
-
-def _share(device: int, stream: Any) -> Handle:
+def _share(device: int, stream: Any) -> Place:
     with _LOCK:
-        made, key = _MADE[device], (device, stream.ptr)
+        key, capturing, made = (device, stream.ptr), stream.is_capturing(), _MADE[device]
         if key not in _SHARED:
-            if len(made) < MAX_HANDLES:
-                made.append(_make(stream))
-                _SHARED[key] = made[-1]
+            if capturing and not made:
+                raise _captured()
+            workspace = _workspace(device)
+            if len(made) < MAX_HANDLES and not capturing:
+                made.append(Handle())
+                handle = made[-1]
             else:
-                _SHARED[key] = made[len(_SHARED) % MAX_HANDLES]
+                handle = made[len(_SHARED) % len(made)]
+            _SHARED[key] = Place(device, handle, stream.ptr, workspace)
         return _SHARED[key]
 
 
-def _of_thread(device: int, stream: Any) -> Handle:
-    handles = _OF_THREAD.handles
-    if device not in handles:
-        handles[device] = own = _make(stream)
-        weakref.finalize(own, runtime.cublas().destroy, own.number).atexit = False
-    return handles[device]
+def _of_thread(device: int, stream: Any) -> Place:
+    places = _OF_THREAD.places
+    if device not in places:
+        if stream.is_capturing():
+            raise _captured()
+        workspace = _workspace(device)
+        places[device] = own = Place(device, Handle(), stream.ptr, workspace)
+        weakref.finalize(own, _destroy, own.number, workspace).atexit = False
+    return places[device]
+
+
+def _destroy(number: int, workspace: Any) -> None:
+    """Destroys a handle, which synchronizes its device, before its workspace is freed."""
+    libcublas.call("cublasDestroy_v2", number)
+    del workspace

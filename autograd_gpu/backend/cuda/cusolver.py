@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.dtypes import float32
 from ..cpu import lapack
 from ..cpu.lapack import Info
-from . import cublas_handles, runtime
+from . import cublas, runtime
 
 FEW = 1 << 16  # a batch of fewer than n * n / FEW matrices is factorized one matrix at a time
 PADE_RADIUS = 5.37  # 1-norm up to which the Padé approximant is exact in float64: Higham's theta_13
@@ -93,10 +92,7 @@ def _lu_of_batch(a: Any) -> tuple[Any, Any]:
     first, step = columns.data.ptr, n * n * a.itemsize
     addresses = xp.arange(first, first + count * step, step, dtype=np.uint64)
     pivots, info = xp.empty((*batch, n), np.int32), xp.empty(count, np.int32)
-    bindings, handle = runtime.cublas(), cublas_handles.handle(columns.device.id)
-    factorize = bindings.sgetrfBatched if a.dtype == float32 else bindings.dgetrfBatched
-    with handle.lock:
-        factorize(handle.number, n, addresses.data.ptr, n, pivots.data.ptr, info.data.ptr, count)
+    cublas.getrf_batched(columns, addresses, pivots, info)
     return columns.swapaxes(-1, -2), pivots
 
 

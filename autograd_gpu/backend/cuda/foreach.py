@@ -1,4 +1,4 @@
-"""Operations on lists of arrays on CUDA, in one or two launches per device and dtype.
+"""Operations on lists of arrays on CUDA, in a few launches per device and dtype.
 
 Each function returns the indices of the arrays that it did not process, which the caller handles one by one: NumPy
 arrays, arrays on other devices or of unsupported dtypes, non-contiguous arrays, and arrays that overlap.

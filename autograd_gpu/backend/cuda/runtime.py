@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import operator
 import sys
@@ -156,11 +157,14 @@ def raising_linalg_errors() -> Any:
     return cupyx().errstate(linalg="raise")
 
 
-def cublas() -> Any:
-    """CuPy's low-level cuBLAS bindings, whose functions set the handle's stream to the current stream."""
+def cublas_library() -> Any:
+    """The cuBLAS library that CuPy calls, for ctypes; the import loads it.
+
+    A function that is not in the extension module of CuPy's bindings is looked up in the libraries behind it.
+    """
     from cupy_backends.cuda.libs import cublas as bindings
 
-    return bindings
+    return ctypes.CDLL(bindings.__file__)
 
 
 def device_index(device: Any = None) -> int:

@@ -13,6 +13,7 @@ matrix.
 from ..arrays.dropout_mask import Mask
 from ..arrays.dtypes import wide
 from ..arrays.loss_classes import Classes, CrossEntropySaved
+from .array_lists import TensorLists, fits, tensor_lists
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
 from .column_sum import column_sum
 from .constants import HELD_TANGENTS, THREADS
@@ -50,7 +51,6 @@ from .second_order import (
     stream_groups,
 )
 from .softmax import softmax, softmax_backward
-from .tables import TensorLists, fits, tensor_lists
 from .tiles import VECTOR, held, held_tiles, row_tiles, row_turns, sum_tiles, tiles
 
 __all__ = [

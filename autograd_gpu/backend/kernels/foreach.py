@@ -1,4 +1,4 @@
-"""Elementwise functions on lists of arrays, in one launch."""
+"""Elementwise functions on lists of arrays, in one launch, or a few for very many arrays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 from ..arrays.dtypes import wide
 from ..cuda import runtime
 from . import loader
+from .array_lists import lists_parameter, tensor_lists
 from .instances import C_NAMES, Parameter, declare
-from .launcher import Array, launch
-from .tables import LISTS, tensor_lists
+from .launcher import Array
 
 
 class Function(NamedTuple):
@@ -48,7 +48,8 @@ def _declare() -> None:
     for dtype, name in C_NAMES.items():
         scalars = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
         for functor, inputs in FUNCTIONS.values():
-            declare(f"foreach<{functor}, {name}>", "foreach.cu", "foreach", (*LISTS, *scalars), f"{name} {inputs}")
+            parameters = lists_parameter(1 + inputs), *scalars
+            declare(f"foreach<{functor}, {name}>", "foreach.cu", "foreach", parameters, f"{name} {inputs}")
 
 
 _declare()
@@ -79,4 +80,4 @@ def prepared_foreach(
         return None
     instance = f"foreach<{functor}, {C_NAMES[lists.dtype]}>"
     loader.load(instance, runtime.current.device())
-    return partial(launch, instance, lists.shape, *lists.arguments, a, b, label=f"foreach_{name}")
+    return partial(lists.launch, instance, a, b, label=f"foreach_{name}")

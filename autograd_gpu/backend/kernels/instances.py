@@ -13,7 +13,7 @@ C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__
 
 
 class Parameter(NamedTuple):
-    """A kernel parameter: "read" (const T*), "write" (T*), "scalar", or "table" (T* const*, addresses as int64).
+    """A kernel parameter: "read" (const T*), "write" (T*), "scalar", or "struct" (by value, of a structured dtype).
 
     See kernels/README.md.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from ..cuda import runtime
 from . import constants
 from .instances import INSTANCES, Parameter, instances_of
-from .scalars import SCALARS, Scalars
+from .scalars import SCALARS, Scalars, Structs
 
 # CuPy appends -ftz=true, and NVRTC uses the last such option, so float32 and bfloat16 subnormals (below 1.2e-38) are
 # flushed to zero, as in all of CuPy's kernels. Float16 subnormals are preserved, since they are computed in float32.
@@ -59,10 +59,10 @@ class Loaded(NamedTuple):
 
     name: str  # the template's name
     call: Any  # CuPy's Function; its RawKernel would look up the device at each launch
-    parameters: tuple[tuple[Parameter, np.dtype, Scalars | None], ...]  # with the scalars of those passed by value
+    parameters: tuple[tuple[Parameter, np.dtype, Scalars | Structs | None], ...]  # and what makes values of arguments
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()  # a signal handler may launch kernels, too
 _MODULES: dict[tuple[str, str], Any] = {}  # by file and unit: cupy.RawModule
 _LOADED: dict[tuple[str, int], Loaded] = {}  # by instance and device
 
@@ -88,5 +88,10 @@ def _compiled(name: str) -> Loaded:
     except xp.cuda.compiler.CompileException as error:
         arch = f"sm_{xp.cuda.Device().compute_capability}"
         raise RuntimeError(f"{folder() / file} does not compile for {arch}:\n{error}") from error
-    read = [(p, p.dtype, SCALARS[p.dtype] if p.kind == "scalar" else None) for p in parameters]
-    return Loaded(kernel, call, tuple(read))
+    return Loaded(kernel, call, tuple([(p, p.dtype, _by_value(p)) for p in parameters]))
+
+
+def _by_value(parameter: Parameter) -> Scalars | Structs | None:
+    if parameter.kind == "struct":
+        return Structs(parameter.dtype)
+    return SCALARS[parameter.dtype] if parameter.kind == "scalar" else None

@@ -1,13 +1,12 @@
-"""Optimizer steps for all parameters of one dtype, in one launch."""
+"""Optimizer steps for all parameters of one dtype, in one launch, or a few for very many parameters."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..arrays.dtypes import int32, wide
+from .array_lists import TensorLists, lists_parameter
 from .instances import C_NAMES, Parameter, declare
-from .launcher import launch
-from .tables import LISTS, TensorLists
 
 _SGD = ("sign", "lr", "decay", "momentum", "damped")
 _ADAM = ("sign", "decay", "keep", "beta1", "fresh1", "beta2", "fresh2", "rate", "eps")
@@ -16,11 +15,11 @@ _ADAM = ("sign", "decay", "keep", "beta1", "fresh1", "beta2", "fresh2", "rate", 
 def _declare() -> None:
     flags = tuple([Parameter(name, "scalar", int32) for name in ("nesterov", "first")])
     for dtype, name in C_NAMES.items():
-        for kernel, numbers, rest in (("sgd_step", _SGD, flags), ("adam_step", _ADAM, ())):
-            scalars = tuple([Parameter(number, "scalar", wide(dtype)) for number in numbers])
-            for state in ("false", "true"):
-                declare(f"{kernel}<{name}, {state}>", "optimizer_step.cu", kernel, (*LISTS, *scalars, *rest),
-                        f"{kernel}<{name}>")  # fmt: skip
+        for kernel, least, numbers, rest in (("sgd_step", 2, _SGD, flags), ("adam_step", 4, _ADAM, ())):
+            scalars = [Parameter(number, "scalar", wide(dtype)) for number in numbers]
+            for lists, state in ((least, "false"), (least + 1, "true")):
+                declare(f"{kernel}<{name}, {state}>", "optimizer_step.cu", kernel,
+                        (lists_parameter(lists), *scalars, *rest), f"{kernel}<{name}>")  # fmt: skip
 
 
 _declare()
@@ -34,7 +33,7 @@ def sgd_step(lists: TensorLists, buffered: bool, c: Any) -> None:
     name = f"sgd_step<{C_NAMES[lists.dtype]}, {str(buffered).lower()}>"
     damped = 1.0 if c.first else c.damped
     numbers = (c.sign, c.lr, c.decay, c.momentum, damped, c.nesterov, c.first)
-    launch(name, lists.shape, *lists.arguments, *numbers)
+    lists.launch(name, *numbers)
 
 
 def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
@@ -45,4 +44,4 @@ def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
     """
     name = f"adam_step<{C_NAMES[lists.dtype]}, {str(amsgrad).lower()}>"
     numbers = (c.sign, c.decay, c.keep, c.beta1, 1.0 - c.beta1, c.beta2, 1.0 - c.beta2, c.rate, c.eps)
-    launch(name, lists.shape, *lists.arguments, *numbers)
+    lists.launch(name, *numbers)

@@ -43,4 +43,18 @@ class Scalars(dict[Any, Any]):
         return scalar
 
 
+class Structs:
+    """The arguments of a parameter that is a struct: NumPy arrays of one element, which CuPy passes by value."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
+
+    def make(self, value: np.ndarray) -> np.ndarray:
+        if value.dtype != self.dtype:
+            raise ValueError(f"the kernel takes {self.dtype} by value, not {value.dtype}")
+        return value
+
+    __getitem__ = make
+
+
 SCALARS = {dtype: Scalars(dtype) for dtype in (int32, int64, uint64, float32, float64)}  # the types of parameters

@@ -1,9 +1,9 @@
 """Optimizer steps on CUDA for all parameters of one dtype with the same hyperparameters at once.
 
 A ufunc call costs the host about 10 us, and a formula has seven to fifteen of them per parameter. SGD, Adam and AdamW
-have kernels, one launch for all parameters; the other formulas run on lists of arrays, a launch per function
-(`lists.py`). Parameters that neither supports, non-contiguous ones and ones that overlap, run their formulas one at a
-time (`chunks.sweep`).
+have kernels, one launch for some hundred parameters (kernels/array_lists.py); the other formulas run on lists of
+arrays, a launch per function (`lists.py`). Parameters that neither supports, non-contiguous ones and ones that overlap,
+run their formulas one at a time (`chunks.sweep`).
 """
 
 from __future__ import annotations

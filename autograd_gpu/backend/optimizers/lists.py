@@ -115,6 +115,6 @@ class Program:
         """`out`, after the kernel `name` has run; `kernels.tensor_lists` has accepted the arrays before."""
         launch = kernels.prepared_foreach(name, out, *inputs, a=a, b=b)
         if launch is None:
-            raise RuntimeError(f"foreach {name}: the arrays of an optimizer step were changed or captured meanwhile")
+            raise RuntimeError(f"foreach {name}: the arrays of an optimizer step were changed meanwhile")
         self._launches.append(launch)
         return out

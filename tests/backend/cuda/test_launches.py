@@ -53,7 +53,7 @@ def test_optimizers_step_all_parameters_at_once(launches, optimizer):
     for p in parameters:
         p.grad = ag.ones_like(p)
     step = getattr(ag.optim, optimizer)(parameters, lr=1e-3).step
-    step()  # makes the state, and a table of addresses
+    step()  # makes the state
     with launches() as found:
         step()
     assert found.total == 1

@@ -171,7 +171,7 @@ with first:
     assert found_deep(look) == (0, first, second) == look()
     def multiply():
         with ag.cuda.device(1):
-            return (a @ a).sum().item(), cublas_handles.handle(1)
+            return (a @ a).sum().item(), cublas_handles.place(1)
     found, handle = found_deep(multiply)
     assert found == 8 and multiply() == (8, handle) and list(cublas_handles._SHARED) == [(1, second.ptr)]
 cp.cuda.Device(1).use()

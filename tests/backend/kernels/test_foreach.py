@@ -26,8 +26,7 @@ def foreach(name, inputs, offsets=None, in_place=False, a=0.75, b=2.0, **how):
     out = inputs[0] if in_place else [np.full(array.shape, np.nan).astype(dtype) for array in inputs[0]]
     lists = Lists([out, *inputs[1:]] if in_place else [out, *inputs], offsets)
     if in_place:  # the first input is the result
-        addresses = lists.tables[0].array.reshape(len(inputs), -1)
-        lists.point(np.concatenate([addresses[:1], addresses]))
+        lists.addresses.insert(0, lists.addresses[0])
     (result, *_) = lists.launch(f"foreach<{FUNCTIONS[name].functor}, {kernels.C_NAMES[dtype]}>", a, b, **how)
     return result
 

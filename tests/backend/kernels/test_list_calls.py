@@ -1,4 +1,4 @@
-"""The functions over lists of CuPy arrays, on a GPU or emulated: their tables, and what they refuse."""
+"""The functions over lists of CuPy arrays, on a GPU or emulated: their addresses, and what they refuse."""
 
 import math
 
@@ -9,23 +9,13 @@ from emulated import DTYPES, assert_close
 
 from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
-from autograd_gpu.backend.kernels import tables
-from autograd_gpu.backend.kernels.constants import CHUNK
+from autograd_gpu.backend.kernels import array_lists
+from autograd_gpu.backend.kernels.constants import CHUNK, MOST_ARRAYS
 from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 SIZES = [3, 0, 1, CHUNK + 3, 40]
 SGD = SGDNumbers(sign=1.0, lr=0.5, decay=0.0)
-
-
-@pytest.fixture
-def uploads(monkeypatch):
-    """How many numbers go to the device for each table; none is kept from earlier."""
-    tables._table.cache_clear()
-    tables._layout.cache_clear()
-    found, upload = [], tables._upload
-    monkeypatch.setattr(tables, "_upload", lambda numbers: found.append(numbers.size) or upload(numbers))
-    return found
 
 
 def draw(xp, dtype, sizes=SIZES):
@@ -40,9 +30,6 @@ def test_results_are_those_of_the_references(xp, dtype):
     for order in (1, 2, math.inf):
         total = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order))
         assert_close(total, references.list_norm(numbers[2], order), rtol=1e-5)
-        each = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order, per_tensor=True))
-        expected = [references.list_norm([array], order) for array in numbers[2]]
-        assert_close(each, np.array(expected), rtol=1e-5)
     kernels.limit_norm(kernels.tensor_lists([g]), xp.asarray(4.0, kernels.wide(dtype)), 1.0)
     limited = [references.limit_norm(array, 4.0, 1.0) for array in numbers[2]]
     momentum = SGD._replace(momentum=0.9)
@@ -67,20 +54,11 @@ def test_launches_are_counted(xp):
     assert counts.launches == {"sgd_step": 1, "list_norm": 1, "list_norm_total": 2}
 
 
-def test_tables_are_kept_by_what_they_hold(xp, uploads):
-    (p, _), (g, _), (h, _) = [draw(xp, "float32") for _ in range(3)]
-    first = kernels.tensor_lists([p], [g])
-    assert len(uploads) == 1  # addresses, sizes, and chunks
-    same = kernels.tensor_lists([list(p)], [[array[:] for array in g]])
-    assert same.addresses is first.addresses
-    assert len(uploads) == 1
-    other = kernels.tensor_lists([p], [h])
-    assert uploads[1:] == [2 * len(p)]  # addresses alone
-    assert other.layout is first.layout
-    assert to_numpy(other.addresses)[len(p) :].tolist() == [array.data.ptr for array in h]
-    assert kernels.tensor_lists([p], [g]).addresses is first.addresses
-    shorter = kernels.tensor_lists([[array[1:] for array in p]], [[array[1:] for array in g]])
-    assert to_numpy(shorter.layout.sizes).tolist() == [max(size - 1, 0) for size in SIZES]
+def test_nothing_is_sent_to_the_device_before_a_launch(xp, monkeypatch):
+    (p, _), (g, _) = draw(xp, "float32"), draw(xp, "float32")
+    for name in ("asarray", "array", "empty", "zeros"):
+        monkeypatch.setattr(xp, name, lambda *arguments, name=name: pytest.fail(name))
+    kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
 
 
 def test_an_array_at_the_address_of_another_of_another_size(xp):
@@ -91,15 +69,82 @@ def test_an_array_at_the_address_of_another_of_another_size(xp):
     assert memory.tolist() == [-0.5] * 10 + [0.0] * 90
 
 
-def test_a_table_belongs_to_a_stream(xp):
-    (p, _), (g, _) = draw(xp, "float32"), draw(xp, "float32")
-    xp.cuda.get_current_stream().synchronize()
-    here = kernels.tensor_lists([p], [g])
+@pytest.mark.parametrize("lists", range(1, 6))
+def test_a_launch_has_as_many_arrays_as_its_parameters_hold(lists):
+    most, type_ = MOST_ARRAYS[lists], array_lists.lists_parameter(lists).dtype
+    assert type_.itemsize <= 4096 - 9 * 8  # of Adam's numbers in float64
+    assert type_.itemsize + 8 * lists + 6 > 4096 - 80  # and no room for another array
+    addresses = [np.arange(2 * most + 1, dtype=np.uint64) + i for i in range(lists)]
+    parts = array_lists.packed(addresses, (1,) * (2 * most + 1))
+    assert [part.shape for part in parts] == [((n, 1), (256, 1)) for n in (most, most, 1)]
+    assert [array.item() for part in parts for array in part.packed["at"][0, 0, :1]] == [0, most, 2 * most]
+
+
+@pytest.mark.emulated
+def test_more_arrays_than_a_launch_takes(xp):
+    """Results of every launch, in arrays of several chunks and empty ones, at both sides of each boundary."""
+    most = MOST_ARRAYS[2]
+    sizes = [1 + i % 3 for i in range(2 * most + 3)]
+    for i in (0, most - 1, most, 2 * most - 1, 2 * most):
+        sizes[i] = CHUNK + 1 + i % 2
+    sizes[most + 1] = sizes[-1] = 0
+    (p, mine), (g, theirs) = draw(xp, "float32", sizes), draw(xp, "float32", sizes)
+    with profiler.count() as counts:
+        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        norm = kernels.list_norm(kernels.tensor_lists([], [g]))
+    assert counts.launches == {"sgd_step": 3, "list_norm": -(-len(sizes) // MOST_ARRAYS[1]), "list_norm_total": 1}
+    for found, a, b in zip(p, mine, theirs, strict=True):
+        assert_close(to_numpy(found), a - np.float32(0.5) * b, rtol=1e-6, atol=1e-6)
+    assert_close(to_numpy(norm), references.list_norm(theirs, 2), rtol=1e-5)
+
+
+def test_a_captured_step_works_on_what_lies_at_the_addresses(xp):
+    """It replays after the lists and the arguments of its launch are gone."""
+    (p, numbers), (g, grads) = draw(xp, "float32"), draw(xp, "float32")
+    kernels.sgd_step(kernels.tensor_lists([[x.copy() for x in p]], [g]), False, SGD)  # compiles
+    xp.cuda.Device().synchronize()
     with xp.cuda.Stream(non_blocking=True) as stream:
-        there = kernels.tensor_lists([p], [g])
-        kernels.sgd_step(there, False, SGD)
+        stream.begin_capture()
+        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        graph = stream.end_capture()
+        for _ in range(3):
+            graph.launch()
         stream.synchronize()
-    assert there.addresses is not here.addresses
+    for found, number, grad in zip(p, numbers, grads, strict=True):
+        expected = number - np.float32(0.5) * grad - np.float32(0.5) * grad - np.float32(0.5) * grad
+        assert_close(to_numpy(found), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("captured", [False, True])
+def test_another_stream_must_wait_for_a_step(xp, captured):
+    """The addresses by value are known when a launch is enqueued, which is where a race is found."""
+    from cupy._emulation import RaceError
+
+    (p, _), (g, _) = draw(xp, "float32"), draw(xp, "float32")
+    xp.cuda.Device().synchronize()
+    with xp.cuda.Stream(non_blocking=True) as first:
+        if captured:
+            first.begin_capture()
+        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        if captured:
+            first.end_capture().launch()
+    with xp.cuda.Stream(non_blocking=True), pytest.raises(RaceError, match="sgd_step"):
+        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+    xp.cuda.Device().synchronize()
+
+
+@pytest.mark.emulated
+def test_an_address_of_freed_memory_is_found(xp):
+    from cupy._emulation import HazardError
+
+    p, g = [xp.ones(4, "float32")], [xp.ones(4, "float32")]
+    lists = kernels.tensor_lists([p], [g])._replace(lists=[g, g])
+    xp.cuda.Device().synchronize()
+    p.clear()
+    xp.get_default_memory_pool().free_all_blocks()
+    with pytest.raises(HazardError):
+        kernels.sgd_step(lists, False, SGD)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +158,7 @@ def test_a_table_belongs_to_a_stream(xp):
     ],
     ids=["rows", "same row", "written lists", "shifted", "read by another row"],
 )
-def test_no_table_where_the_order_counts(xp, columns):
+def test_no_lists_where_the_order_counts(xp, columns):
     assert kernels.tensor_lists(*columns(xp.ones(12, "float32"))) is None
 
 
@@ -127,63 +172,15 @@ def test_no_table_where_the_order_counts(xp, columns):
     ],
     ids=["read twice", "read where it is written", "nothing written", "empty"],
 )
-def test_a_table_where_overlaps_do_no_harm(xp, columns):
+def test_lists_where_overlaps_do_no_harm(xp, columns):
     assert kernels.tensor_lists(*columns(xp.ones(12, "float32"))) is not None
 
 
-def test_no_table_of_what_the_kernels_do_not_take(xp):
+def test_no_lists_of_what_the_kernels_do_not_take(xp):
     a = xp.ones((4, 6), "float32")
     for other in (a.astype("float64"), a[:2], np.ones((4, 6), "float32"), a[:, ::2], a.T):
         assert kernels.tensor_lists([[a]], [[other]]) is None
     assert kernels.tensor_lists([[a.astype("int32")]]) is None
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_no_table_while_a_stream_is_captured(xp, uploads, known):
-    """Nothing is sent or kept there, and a table that is known may be dropped before the graph is."""
-    (p, _), (g, _) = draw(xp, "float32"), draw(xp, "float32")
-    xp.cuda.Device().synchronize()
-    with xp.cuda.Stream(non_blocking=True) as stream:
-        if known:
-            kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
-        before = len(uploads), tables._table.cache_info().currsize, tables._layout.cache_info().currsize
-        stream.begin_capture()
-        assert kernels.tensor_lists([p], [g]) is None
-        stream.end_capture()
-        stream.synchronize()
-        assert (len(uploads), tables._table.cache_info().currsize, tables._layout.cache_info().currsize) == before
-
-
-def test_only_a_stream_that_may_be_captured_is_asked(xp, uploads, monkeypatch):
-    (p, _), (g, _), asked = draw(xp, "float32"), draw(xp, "float32"), []
-    is_capturing = xp.cuda.Stream.is_capturing
-    monkeypatch.setattr(xp.cuda.Stream, "is_capturing", lambda self: asked.append(self) or is_capturing(self))
-    for _ in range(2):
-        assert kernels.tensor_lists([p], [g]) is not None
-    assert asked == []
-    xp.cuda.Device().synchronize()
-    for stream in (xp.cuda.Stream(non_blocking=True), xp.cuda.Stream.ptds):
-        with stream:
-            assert kernels.tensor_lists([p], [g]) is not None
-            stream.synchronize()
-        assert asked.pop() is stream
-
-
-def test_what_is_sent_lies_where_the_kernels_read_it(xp, uploads):
-    """With an even and an odd number of arrays: 64-bit words before 32-bit ones, in one copy."""
-    for sizes in (SIZES, [*SIZES, 2 * CHUNK], []):
-        arrays, _ = draw(xp, "float32", sizes or [0])
-        found = kernels.tensor_lists([arrays])
-        layout, counts = found.layout, [-(-array.size // CHUNK) for array in arrays]
-        assert to_numpy(found.addresses).tolist() == [array.data.ptr for array in arrays]
-        assert to_numpy(layout.sizes).tolist() == [array.size for array in arrays]
-        expected = [[t, chunk] for t, count in enumerate(counts) for chunk in range(count)]
-        assert to_numpy(layout.chunks).reshape(-1, 2).tolist() == expected
-        assert to_numpy(layout.first).tolist() == [sum(counts[:t]) for t in range(len(counts) + 1)]
-        assert to_numpy(layout.whole).tolist() == [0, sum(counts)]
-        assert layout.blocks == sum(counts)
-        assert {array.data.ptr % 8 for array in (found.addresses, layout.sizes, layout.chunks)} == {0}
-    assert len(uploads) == 3
 
 
 def test_norms_of_other_orders_are_refused(xp):

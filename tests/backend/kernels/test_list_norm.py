@@ -23,25 +23,25 @@ def norm(request):
     return request.param
 
 
-def list_norm(norm, arrays, offsets=None, per_tensor=False, **how):
+def list_norm(norm, arrays, offsets=None, **how):
     wide = kernels.wide(arrays[0].dtype)
-    lists = Lists([arrays], offsets)
-    partials = unset((lists.blocks,), wide)
-    lists.launch(f"list_norm<{norm}, {kernels.C_NAMES[arrays[0].dtype]}>", partials, **how)
-    first = Placed(lists.first if per_tensor else np.array([0, lists.blocks], np.int32))
-    out = unset((len(arrays) if per_tensor else 1,), wide)
-    shape = ((len(out.array), 1), (kernels.THREADS, 1))
-    emulated.launch(f"list_norm_total<{norm}, {kernels.C_NAMES[wide]}>", shape, partials, first, out, **how)
-    return out.result() if per_tensor else out.result()[0]
+    found, lists = [], Lists([arrays], offsets)
+    for shape, argument in lists.parts:
+        partials = unset((shape[0][0],), wide)
+        emulated.launch(f"list_norm<{norm}, {kernels.C_NAMES[arrays[0].dtype]}>", shape, argument, partials, **how)
+        found.append(partials.result())
+    partials, out = Placed(np.concatenate(found)), unset((1,), wide)
+    shape = ((1, 1), (kernels.THREADS, 1))
+    name = f"list_norm_total<{norm}, {kernels.C_NAMES[wide]}>"
+    emulated.launch(name, shape, partials, out, partials.array.size, **how)
+    return out.result()[0]
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_norms(dtype, norm, order):
     arrays = [quarters((size,), dtype) for size in SIZES]
-    expected = [references.list_norm([array], NORMS[norm]) for array in arrays]
     total = references.list_norm(arrays, NORMS[norm])
     assert_close(list_norm(norm, arrays, OFFSETS, order=order), total, rtol=1e-6)
-    assert_close(list_norm(norm, arrays, OFFSETS, per_tensor=True, order=order), np.array(expected), rtol=1e-6)
 
 
 def test_norm_of_many_chunks(norm):
@@ -53,7 +53,6 @@ def test_norm_of_many_chunks(norm):
 def test_norm_of_nothing(dtype, norm):
     arrays = [np.zeros(0, dtype)] * 3
     assert list_norm(norm, arrays) == 0
-    assert list_norm(norm, arrays, per_tensor=True).tolist() == [0, 0, 0]
 
 
 def test_norms_give_the_same_bits_in_every_order(dtype, norm):
@@ -68,7 +67,6 @@ def test_nan_and_infinity_in_norms(dtype, norm, place):
         arrays = [np.zeros(1000, dtype) for _ in range(3)]
         arrays[1][place] = value
         assert_same(list_norm(norm, arrays).astype(dtype), np.asarray(abs(value), dtype)[()])
-        assert_same(list_norm(norm, arrays, per_tensor=True).astype(dtype), np.asarray([0, abs(value), 0], dtype))
 
 
 def limit(arrays, norm, most, offsets=None, **how):

@@ -93,17 +93,19 @@ def gemmStridedBatchedEx(
     if max(m, n, k, lda, ldb, ldc, batchCount) > _LARGEST:
         raise OverflowError("value too large to convert to int")
     of(handle)
-    _refuse_capture(current_queue())
-    with used(handle) as state:
-        _multiply(state.pointer_mode, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB,
-                  beta, C, Ctype, ldc, strideC, batchCount, computeType)  # fmt: skip
+    queue = current_queue()
+    _refuse_capture(queue)
+    with used(handle, queue) as state:
+        multiply(queue, [], state.pointer_mode, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb,
+                 strideB, beta, C, Ctype, ldc, strideC, batchCount, computeType)  # fmt: skip
 
 
-def _multiply(
-    pointer_mode: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, A: int, Atype: int, lda: int,
-    strideA: int, B: int, Btype: int, ldb: int, strideB: int, beta: int, C: int, Ctype: int, ldc: int, strideC: int,
-    batchCount: int, computeType: int,
+def multiply(
+    queue: Queue, workspace: list, pointer_mode: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int,
+    A: int, Atype: int, lda: int, strideA: int, B: int, Btype: int, ldb: int, strideB: int, beta: int, C: int,
+    Ctype: int, ldc: int, strideC: int, batchCount: int, computeType: int,
 ) -> None:  # fmt: skip
+    """The product as work of `queue`, which also touches `workspace`."""
     _check_shapes(transa, transb, m, n, k, lda, ldb, ldc, batchCount)
     scale, bits = _check_types(Atype, Btype, Ctype, computeType)
     if not (m and n and batchCount):
@@ -123,23 +125,28 @@ def _multiply(
         c[3][...] = result if plus == 0 else result + plus * c[3].astype(scale)
 
     accesses = [(*c[:4], True), *[(*x[:4], False) for x in (a, b) if x[0] is not None]]
-    current_queue().push(run, "gemm", [*accesses, *factors.accesses])
+    queue.push(run, "gemm", [*accesses, *factors.accesses, *workspace])
 
 
 def sgetrfBatched(
     handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int
 ) -> None:  # fmt: skip
-    _factorize(handle, n, Aarray, lda, PivotArray, infoArray, batchSize, np.dtype("f4"))
+    queue = current_queue()
+    _refuse_capture(queue)
+    factorize(queue, handle, n, Aarray, lda, PivotArray, infoArray, batchSize, np.dtype("f4"))
 
 
 def dgetrfBatched(
     handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int
 ) -> None:  # fmt: skip
-    _factorize(handle, n, Aarray, lda, PivotArray, infoArray, batchSize, np.dtype("f8"))
+    queue = current_queue()
+    _refuse_capture(queue)
+    factorize(queue, handle, n, Aarray, lda, PivotArray, infoArray, batchSize, np.dtype("f8"))
 
 
-def _factorize(
-    handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int, dtype: np.dtype
+def factorize(
+    queue: Queue, handle: int, n: int, Aarray: int, lda: int, PivotArray: int, infoArray: int, batchSize: int,
+    dtype: np.dtype,
 ) -> None:  # fmt: skip
     """P L U of the square matrices at the addresses that lie at `Aarray`, in place; pivots and info count from 1.
 
@@ -147,10 +154,7 @@ def _factorize(
     """
     if min(n, batchSize) < 0 or lda < max(1, n):
         raise CUBLASError(7)
-    of(handle)
-    queue = current_queue()
-    _refuse_capture(queue)
-    with used(handle):
+    with used(handle, queue):
         if not (n and batchSize):
             return
         pointers = _matrices("Aarray", Aarray, np.dtype("u8"), (batchSize, 1), batchSize, 0, 1)

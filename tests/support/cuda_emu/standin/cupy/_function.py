@@ -54,14 +54,15 @@ class Function:
             packed.append(raw)
             if parameter.kind in _POINTERS:
                 accesses += _pointed(value, raw, parameter.kind == "write", where)
-            if parameter.kind in ("table", "struct"):
-                words = value._a if isinstance(value, ndarray) else np.frombuffer(raw[: len(raw) // 8 * 8], np.uint64)
-                tables.append((parameter.kind, words))
+            if parameter.kind == "table":
+                tables.append(value._a if isinstance(value, ndarray) else np.frombuffer(raw, np.uint64))
+            if parameter.kind == "struct":
+                accesses += _inside(value, where)
         order = _order()
 
         def run() -> None:
-            for kind, words in tables:
-                _check_table(name, kind, words)
+            for words in tables:
+                _check_table(name, words)
             kernel.launch(grid, block, packed, shared_mem, order)
 
         _check_configuration(kernel, grid, block, shared_mem)
@@ -151,7 +152,18 @@ def _pointed(value: Any, raw: bytes, writes: bool, where: str) -> list[_clock.Ac
     """What a pointer argument lets the kernel touch: the array, or from a bare address on the rest of its block."""
     if isinstance(value, ndarray):
         return [access(value, writes)]
-    (address,) = struct.unpack("<Q", raw)
+    return _reached(*struct.unpack("<Q", raw), writes, where)
+
+
+def _inside(value: Any, where: str) -> list[_clock.Access]:
+    """What the addresses in a struct let the kernel touch, and write: a NumPy array's fields of type uint64."""
+    fields = value.dtype.names or () if isinstance(value, np.ndarray) else ()
+    words = [value[name].ravel() for name in fields if value.dtype[name].base == np.uint64]
+    return [access for each in words for address in each.tolist() for access in _reached(address, True, where)]
+
+
+def _reached(address: int, writes: bool, where: str) -> list[_clock.Access]:
+    """From an address on the rest of its block; nothing from a null pointer."""
     block = find(address) if address else None
     if address and (block is None or block.freed is not None):
         raise HazardError(f"{where}: {address:#x} is no device memory in use ({block})")
@@ -163,17 +175,17 @@ def rest_of(block: Block, address: int, writes: bool) -> _clock.Access:
     return block, address, high, view(address, (high - address,), _BYTES), writes
 
 
-def _check_table(name: str, kind: str, words: np.ndarray) -> None:
-    """Every pointer in a table (or a struct passed by value) must lead to live memory, which counts as written."""
+def _check_table(name: str, words: np.ndarray) -> None:
+    """Every pointer in a table must lead to live memory, which counts as written."""
     accesses = []
     for address in words.reshape(-1).view(np.uint64).tolist():
         block = find(address) if address else None
         if block is None:
-            if address and kind == "table":
+            if address:
                 raise HazardError(f"{name}: the pointer table holds {address:#x}, which is no device memory")
             continue
         if block.dead or (block.freed is not None and not _freed_later(block)):
-            raise HazardError(f"{name}: the pointer {kind} holds the address of memory that was freed: {block}")
+            raise HazardError(f"{name}: the pointer table holds the address of memory that was freed: {block}")
         accesses.append(rest_of(block, address, True))
     _clock.check(accesses, Queue.running, accesses_of)
     _clock.record(accesses, Queue.running, accesses_of)

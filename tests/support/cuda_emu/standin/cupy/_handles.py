@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ._errors import HazardError
+from ._queue import Queue
 from ._state import current_device, current_queue
 
 _PER_THREAD = 2  # the number of every thread's own default stream
@@ -27,6 +28,8 @@ class Handle:
 
     def __init__(self, device: int) -> None:
         self.device = device
+        self.stream = 0  # as the library's own functions set it; CuPy's set the current stream at each call
+        self.workspace: tuple[int, int] | None = None  # address and bytes
         self.user: int | None = None  # the thread that is in a call
         self.owner: int | None = None  # the thread on whose own default stream it has worked
 
@@ -59,8 +62,8 @@ def of(handle: int) -> Handle:
 
 
 @contextmanager
-def used(handle: int) -> Iterator[Handle]:
-    """The handle during a call that works on the current stream; HazardError where that may go wrong."""
+def used(handle: int, queue: Queue) -> Iterator[Handle]:
+    """The handle during a call that works on `queue`; HazardError where that may go wrong."""
     found, thread = of(handle), threading.get_ident()
     if found.device != current_device():
         raise HazardError(f"the cuBLAS handle {handle:#x} was made on device {found.device}, but device "
@@ -68,7 +71,7 @@ def used(handle: int) -> Iterator[Handle]:
     if found.user is not None:
         raise HazardError(f"the cuBLAS handle {handle:#x} is used by two threads at the same time: hold a lock during "
                           "the call, or give each thread a handle")
-    if current_queue().handle == _PER_THREAD:
+    if queue.handle == _PER_THREAD:
         if found.owner not in (None, thread):
             raise HazardError(f"the cuBLAS handle {handle:#x} works on the default streams of two threads, which have "
                               "one number: it takes them for one stream, and their work for ordered")

@@ -38,13 +38,14 @@ class Memory(BaseMemory):
         self.size, self.device_id = size, current_device()
         self._block: Block | None = None
         if size:
-            self._home = current_queue()
-            if self._home.capture is not None:
-                self._home.capture.refuse_unless_relaxed()
+            home = current_queue()
+            if home.capture is not None:
+                home.capture.refuse_unless_relaxed()
             device = DEVICES[self.device_id]
             if device.allocated + size > SETTINGS.memory:
                 raise CUDARuntimeError(_errors.MEMORY_ALLOCATION)
             device.allocated += size
+            self._home = home  # says that the memory counts
 
     @property
     def ptr(self) -> int:

@@ -1,0 +1,66 @@
+"""The functions of cuBLAS that we call, by ctypes, in the library that CuPy has loaded.
+
+CuPy's own bindings set the stream of the handle before each call, and refuse to while that stream is being captured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+from . import runtime
+
+_INT, _LONG, _ADDRESS = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+_MATRIX = (_ADDRESS, _INT, _INT)  # address, cudaDataType_t, leading dimension
+_PRODUCT = (_ADDRESS, *[_INT] * 5, _ADDRESS)  # handle, two transpose flags, m, n, k, alpha
+_FACTORS = (_ADDRESS, _INT, _ADDRESS, _INT, _ADDRESS, _ADDRESS, _INT)  # handle, n, arrays, lda, pivots, info, count
+
+SIGNATURES = {
+    "cublasCreate_v2": (ctypes.POINTER(_ADDRESS),),
+    "cublasDestroy_v2": (_ADDRESS,),
+    "cublasSetStream_v2": (_ADDRESS, _ADDRESS),
+    "cublasSetWorkspace_v2": (_ADDRESS, _ADDRESS, ctypes.c_size_t),
+    "cublasSetMathMode": (_ADDRESS, _INT),
+    "cublasGemmEx": (*_PRODUCT, *_MATRIX, *_MATRIX, _ADDRESS, *_MATRIX, _INT, _INT),
+    "cublasGemmStridedBatchedEx": (
+        *_PRODUCT, *_MATRIX, _LONG, *_MATRIX, _LONG, _ADDRESS, *_MATRIX, _LONG, _INT, _INT, _INT,
+    ),
+    "cublasSgetrfBatched": _FACTORS,
+    "cublasDgetrfBatched": _FACTORS,
+}  # fmt: skip
+
+_STATUS = {
+    1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
+    13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
+}  # fmt: skip
+_ADVICE = {
+    1: "; no cuBLAS context could be made: is the driver as new as CUDA's libraries, and memory left on the device?",
+    3: "; no memory is left on the device outside of CuPy's pool: free arrays, then call "
+       "cupy.get_default_memory_pool().free_all_blocks()",
+    13: "; an earlier kernel failed, or the call was not allowed while another stream is being captured",
+}  # fmt: skip
+
+
+@functools.cache
+def library() -> Any:
+    """The library, with the types of the arguments of SIGNATURES."""
+    found = runtime.cublas_library()
+    for name, types in SIGNATURES.items():
+        function = getattr(found, name)
+        function.argtypes, function.restype = types, _INT
+    return found
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls the function `name`; RuntimeError if it fails."""
+    status = getattr(library(), name)(*arguments)
+    if status:
+        raise failure(name, status)
+
+
+def failure(name: str, status: int, operands: str = "") -> RuntimeError:
+    """The error to raise for a status other than 0; `operands` says what the function was called for."""
+    what = f" for {operands}" if operands else ""
+    named = f"CUBLAS_STATUS_{_STATUS[status]}" if status in _STATUS else "an unknown status"
+    return RuntimeError(f"{name} failed{what}: {named} ({status}){_ADVICE.get(status, '')}")
