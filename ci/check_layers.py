@@ -17,7 +17,7 @@ from pathlib import Path
 
 PACKAGE, CUPY = "autograd_gpu", {"cupy", "cupyx", "cupy_backends"}
 LAYERS = {
-    "errors": 0, "modes": 0, "deterministic": 0, "missing_names": 0.1, "backend": 1,
+    "errors": 0, "modes": 0, "pytrees": 0, "deterministic": 0, "missing_names": 0.1, "backend": 1,
     "core": 2, "core.generator": 2.1, "core.size": 2.1, "core.graph": 2.2, "core.declare": 2.3,
     "core.thread_state": 2.3, "core.history": 2.4, "core.interop": 2.5, "core.printing": 2.5,
     "core.tensor": 2.6, "core.saved": 2.7, "core.codegen": 2.8, "core.engine": 2.8, "core.interpret": 2.85,

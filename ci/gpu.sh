@@ -32,7 +32,7 @@
 #   tar -xf OUTDIR/results.tar -C benchmarks/results --wildcards 'cuda-*.json' && python -m benchmarks.tables --write README.md
 #
 # Nothing is installed. Stages run by $PYTHON (python3), Python 3.11 or newer with
-#   the package's own    numpy, cupy, scipy, ml-dtypes, nvidia-ml-py; optree for ag.func, whose tests are skipped without
+#   the package's own    numpy, cupy, scipy, ml-dtypes, nvidia-ml-py
 #   for the tests        pytest, pytest-timeout, hypothesis; pytest-xdist runs them side by side; tests whose module
 #                        among scikit-learn, matplotlib, rich, jinja2, torch, safetensors is missing are skipped
 #   for the benchmarks   torch, jax, jaxlib; a missing one is named in the results
