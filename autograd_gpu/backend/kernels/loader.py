@@ -62,7 +62,7 @@ class Loaded(NamedTuple):
     parameters: tuple[tuple[Parameter, np.dtype, Scalars | None], ...]  # with the scalars of those passed by value
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()  # a finalizer that runs while a kernel compiles may launch another one
 _MODULES: dict[tuple[str, str], Any] = {}  # by file and unit: cupy.RawModule
 _LOADED: dict[tuple[str, int], Loaded] = {}  # by instance and device
 

@@ -324,6 +324,21 @@ def test_threads_compile_once(recorder):
     }
 
 
+@pytest.mark.timeout(20)
+def test_a_kernel_may_be_loaded_while_another_one_compiles(recorder, monkeypatch):
+    """As by a finalizer that runs in the middle of a compilation, in the same thread."""
+    compiled = loader._compiled
+
+    def interrupted(name):
+        if name.startswith("column_sum"):
+            loader.load("row_sum<float, float, 4>", 0)
+        return compiled(name)
+
+    monkeypatch.setattr(loader, "_compiled", interrupted)
+    loader.load("column_sum<float, float, 4>", 0)
+    assert len(recorder.compiled) == 2
+
+
 def test_units_are_compiled_apart(recorder):
     """The first gelu of a float compiles three instances, not the whole file, and not those of odd rows."""
     for kernel, types in (("", "float, 4"), ("_backward", "float, 4"), ("", "float, 1"), ("", "__half, 1")):
