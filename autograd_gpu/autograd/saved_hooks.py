@@ -117,12 +117,12 @@ class _OnHost:
 class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
 
-    pin_memory: use page-locked memory, and overlap copies with computation. 256 MiB are page-locked at the first use;
-    tensors that do not fit go to pageable memory, and backward warns. prefetch: the number of nodes by which copies to
-    the device start early, and the number of copies to the host in flight before the forward waits; ValueError if not 0
-    without pin_memory. Tensors on the CPU are not copied, and their version is checked; nor are, with pin_memory,
-    Parameters and tensors smaller than 64 KiB. `ag.hooks.offload` has options for these sizes, and copies memory that
-    several nodes save once.
+    pin_memory: use page-locked memory, and overlap copies with computation. 256 MiB are page-locked at the first use,
+    and up to 2 GiB if these are full; tensors that do not fit go to pageable memory, and backward warns. prefetch: the
+    number of nodes by which copies to the device start early, and the number of copies to the host in flight before the
+    forward waits; ValueError if not 0 without pin_memory. Tensors on the CPU are not copied, and their version is
+    checked; nor are, with pin_memory, Parameters and tensors smaller than 64 KiB. `ag.hooks.offload` has options for
+    these sizes, and copies memory that several nodes save once.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.save_on_cpu():
