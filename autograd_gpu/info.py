@@ -17,7 +17,7 @@ import numpy as np
 from .backend.cpu import blas
 from .backend.cuda import runtime
 
-PACKAGES = ("numpy", "scipy", "ml-dtypes", "nvidia-ml-py", "optree")
+PACKAGES = ("numpy", "scipy", "ml-dtypes", "nvidia-ml-py")
 _THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in OpenBLAS' order
 _CHILD = "from autograd_gpu.backend.cpu import blas; print(blas.kernels())"
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 PACKAGE, CUPY = "autograd_gpu", {"cupy", "cupyx", "cupy_backends"}
 LAYERS = {
-    "errors": 0, "modes": 0, "deterministic": 0, "missing_names": 0.1, "backend": 1,
+    "errors": 0, "modes": 0, "pytrees": 0, "deterministic": 0, "missing_names": 0.1, "backend": 1,
     "core": 2, "core.generator": 2.1, "core.size": 2.1, "core.graph": 2.2, "core.declare": 2.3,
     "core.thread_state": 2.3, "core.history": 2.4, "core.interop": 2.5, "core.printing": 2.5,
     "core.tensor": 2.6, "core.saved": 2.7, "core.codegen": 2.8, "core.engine": 2.8, "core.interpret": 2.85,
     "core.dispatch": 2.9, "core.extend": 2.95,
     "random": 3.1, "ops": 3.2,
-    "autograd": 4.1, "hooks": 4.3, "amp": 4.4,
-    "cuda": 5, "foreach": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5, "testing": 5,
+    "autograd": 4.1, "hooks": 4.3, "foreach": 4.3, "amp": 4.4,
+    "cuda": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5, "testing": 5,
     "version": 5,
     "nn": 6, "utils": 6, "func": 6.05, "optim": 6.1, "distributions": 6.2,
     "compat": 6.5,

@@ -188,7 +188,7 @@ def own_slabs(cp, monkeypatch):
     from autograd_gpu.backend.transfer import pinned_memory
 
     with monkeypatch.context() as patch:
-        patch.setattr(pinned_memory, "_slabs", keyed_singleton.KeyedSingleton(pinned_memory.Slab))
+        patch.setattr(pinned_memory, "_slabs", keyed_singleton.KeyedSingleton(pinned_memory.growing))
         yield
         gc.collect()
         cp.cuda.Device().synchronize()

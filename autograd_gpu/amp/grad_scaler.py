@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from .. import foreach
 from ..backend.arrays.dtypes import float16
+from ..backend.cuda.foreach import list_norms
 from ..backend.cuda.runtime import is_available
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ..modes import no_grad
-from ..ops import isfinite
+from ..ops import isfinite, maximum
 
 
 class _Stage(Enum):
     READY = 0
     UNSCALED = 1
     STEPPED = 2
+
+
+def _finite(grads: list[Tensor]) -> bool:
+    """Whether all elements of all gradients are finite; reads one number from each device."""
+    norms, left = list_norms([grad.array for grad in grads], math.inf)
+    largest: dict[Any, Tensor] = {}  # by device: infinite or NaN if an element is
+    for norm in map(wrap, norms):
+        largest[norm.device] = maximum(largest[norm.device], norm) if norm.device in largest else norm
+    flags: dict[Any, Tensor] = {}
+    for flag in [isfinite(grads[i]).all() for i in left]:
+        flags[flag.device] = flags[flag.device] & flag if flag.device in flags else flag
+    return all(math.isfinite(float(norm)) for norm in largest.values()) and all(map(bool, flags.values()))
 
 
 class GradScaler:
@@ -88,13 +103,10 @@ class GradScaler:
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if any(grad.dtype == float16 for grad in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
-        finite: dict[Any, Tensor] = {}  # by device: whether all of its gradients are finite
-        with no_grad():
-            for grad in grads:
-                grad.mul_(1.0 / self._scale)
-                finite[grad.device] = isfinite(grad).all() & finite.get(grad.device, True)
         if grads:
-            self._overflows[id(optimizer)] = not all(map(bool, finite.values()))
+            with no_grad():
+                foreach.mul_(grads, 1.0 / self._scale)
+                self._overflows[id(optimizer)] = not _finite(grads)
         self._stages[id(optimizer)] = _Stage.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

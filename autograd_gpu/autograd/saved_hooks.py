@@ -17,7 +17,7 @@ from ..backend.cuda import runtime
 from ..backend.transfer import offload
 from ..core.graph.storage import bump_version, listen_to_writes, storage_of, version_of
 from ..core.saved import saved_tensor_hooks
-from ..core.saved.saved_tensor import copied
+from ..core.saved.saved_tensor import KEPT, copied
 from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
 from ..modes import ANOMALY, MODES
 from .prefetch import Order
@@ -56,18 +56,6 @@ class saved_tensors_hooks:
         saved_tensor_hooks.pop()
 
 
-class VersionedTensor(NamedTuple):
-    """A saved tensor that a hook does not pack, and its version."""
-
-    tensor: Tensor
-    version: int
-
-    def unpack(self) -> Tensor:
-        """The tensor; RuntimeError if it was modified in place."""
-        check_unmodified(self.tensor, self.version)
-        return self.tensor
-
-
 class _Pageable(NamedTuple):
     """A copy in pageable host memory; float8 is the dtype of a float8 tensor, else None."""
 
@@ -93,7 +81,7 @@ class _OnHost:
     def pack(self, tensor: Tensor, info: saved_tensor_hooks.SaveInfo) -> Any:
         stays = self.pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
         if stays or not tensor.is_cuda:
-            return VersionedTensor(tensor, info.version)
+            return KEPT
         float8 = tensor.dtype if isinstance(tensor, Float8Tensor) else None
         if not self.pinned:
             return _Pageable(runtime.to_host(tensor.array), runtime.device_index(tensor.device), float8)
@@ -103,9 +91,7 @@ class _OnHost:
         self.order.add(info.node_seq, packed)
         return _Pinned(packed, info.node_seq, float8)
 
-    def unpack(self, packed: VersionedTensor | _Pageable | _Pinned) -> Tensor:
-        if isinstance(packed, VersionedTensor):
-            return packed.unpack()
+    def unpack(self, packed: _Pageable | _Pinned) -> Tensor:
         if isinstance(packed, _Pageable):
             array = runtime.from_host(packed.array, packed.device)
         else:
@@ -117,12 +103,12 @@ class _OnHost:
 class save_on_cpu(saved_tensors_hooks):
     """Keeps saved tensors in host memory, and copies each back to its device when backward needs it.
 
-    pin_memory: use page-locked memory, and overlap copies with computation. 256 MiB are page-locked at the first use;
-    tensors that do not fit go to pageable memory, and backward warns. prefetch: the number of nodes by which copies to
-    the device start early, and the number of copies to the host in flight before the forward waits; ValueError if not 0
-    without pin_memory. Tensors on the CPU are not copied, and their version is checked; nor are, with pin_memory,
-    Parameters and tensors smaller than 64 KiB. `ag.hooks.offload` has options for these sizes, and copies memory that
-    several nodes save once.
+    pin_memory: use page-locked memory, and overlap copies with computation. 256 MiB are page-locked at the first use,
+    and up to 2 GiB if these are full; tensors that do not fit go to pageable memory, and backward warns. prefetch: the
+    number of nodes by which copies to the device start early, and the number of copies to the host in flight before the
+    forward waits; ValueError if not 0 without pin_memory. Tensors on the CPU are not copied, and their version is
+    checked; nor are, with pin_memory, Parameters and tensors smaller than 64 KiB. `ag.hooks.offload` has options for
+    these sizes, and copies memory that several nodes save once.
 
     >>> x = ag.ones(2, requires_grad=True)
     >>> with ag.autograd.graph.save_on_cpu():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arrays.admission import admitted, is_read_only
 from .arrays.device import CPU
-from .arrays.host import few, many, seen_any, seen_ends, seen_none, seen_outside
+from .arrays.host import few, many, read, seen_any, seen_ends, seen_none, seen_outside
 from .arrays.memory_format import empty_like
 from .arrays.namespace import (
     Array,
@@ -31,7 +31,7 @@ from .cpu import floating_point
 __all__ = [
     "CPU", "Array", "accumulate", "add_matmul", "admitted", "broadcast_to", "constant", "constants", "decompositions",
     "device_of", "dot", "empty", "empty_like", "few", "is_array", "is_cuda", "is_read_only", "limited", "make", "many",
-    "matmul", "may_share_memory", "namespace", "namespace_on", "reduce", "resolve", "seen_any", "seen_ends",
+    "matmul", "may_share_memory", "namespace", "namespace_on", "read", "reduce", "resolve", "seen_any", "seen_ends",
     "seen_none", "seen_outside", "special", "sum_of_squares", "sum_to", "to_device", "to_numpy", "total", "truth",
     "where",
 ]  # fmt: skip

@@ -97,10 +97,14 @@ def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
 
 def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
     """Runs the steps at the head of this file for one call."""
-    if MODES.bits & TRANSFORMED and _is_prepared(op, args, attributes):
-        named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}
-        outs, _ = innermost("run", op, args, named)
-        return shown(outs, ()) if MODES.bits & (SAVING | ANOMALY) else outs
+    bits = MODES.bits
+    if bits & (TRANSFORMED | SAVING) and _is_prepared(op, args, attributes):
+        if bits & TRANSFORMED:
+            named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}
+            outs, _ = innermost("run", op, args, named)
+        else:
+            outs = run_core(op, args, attributes)
+        return shown(outs, ()) if bits & (SAVING | ANOMALY) else outs
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
@@ -111,7 +115,6 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
         if _half_beside_number(op, prepared):
             return _in_float32(op, prepared, attributes)
         prepared = _promote(op, prepared)
-    bits = MODES.bits
     if bits & TRANSFORMED:
         outs, _ = innermost("run", op, prepared, dict(zip(op.attributes, attributes, strict=True)))
     else:

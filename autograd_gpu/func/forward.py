@@ -11,7 +11,8 @@ from ..core.interpret.interpreters import below, entered
 from ..core.interpret.level_tensor import zeros_like
 from ..core.interpret.tape import Taping
 from ..core.tensor import Tensor
-from .pytrees import flatten, some_tensors, unflatten, with_aux
+from ..pytrees import flatten, reordered, unflatten
+from .pytrees import some_tensors, with_aux
 
 _CALL = "jvp(f, primals, tangents)"
 
@@ -56,7 +57,7 @@ def _point(primals: Any, tangents: Any, call: str) -> tuple[list[Tensor], list[T
         raise RuntimeError(f"{call}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     leaves, spec = _primals(primals, call)
     directions, t_spec = flatten(tangents)
-    if spec != t_spec:
+    if t_spec != spec and not (directions := reordered(tangents, spec)):
         raise RuntimeError(f"{call}: Expected primals and tangents to have the same python structure. For example, if "
                            "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
                            f"{spec} and tangents with structure {t_spec}")

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..autograd.vectorized import basis
 from ..core.tensor import Tensor
+from ..pytrees import flatten, tree_map, unflatten
 from .forward import jvp
-from .pytrees import flatten, tensors, tree_map, unflatten
+from .pytrees import tensors
 from .reverse import picked_arguments, vjp_of, with_arguments
 from .vmap import vmap
 

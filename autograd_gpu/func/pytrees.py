@@ -1,38 +1,12 @@
-"""Nested tuples, lists and dicts of tensors: flattening, by optree, and what the transforms check of them."""
+"""What the transforms check of nested tuples, lists and dicts of tensors."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
 from typing import Any
 
-try:
-    import optree
-except ImportError as error:
-    raise ImportError("autograd_gpu.func needs optree, a dependency of this package: pip install optree") from error
-
 from ..core.tensor import Tensor
-
-Spec = optree.PyTreeSpec
-
-
-def flatten(tree: Any) -> tuple[list[Any], Spec]:
-    """The leaves of a pytree, None among them, and its structure."""
-    return optree.tree_flatten(tree, none_is_leaf=True)
-
-
-def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:
-    return optree.tree_unflatten(spec, leaves)
-
-
-def tree_map(function: Callable[..., Any], tree: Any) -> Any:
-    leaves, spec = flatten(tree)
-    return unflatten(spec, [function(x) for x in leaves])
-
-
-def spread(prefix: Any, tree: Any) -> list[Any]:
-    """One element per leaf of `tree`, from a pytree that is a prefix of it; ValueError if it is none."""
-    return optree.broadcast_prefix(prefix, tree, none_is_leaf=True)
+from ..pytrees import TreeSpec, flatten
 
 
 def name_of(function: Any) -> str:
@@ -42,7 +16,7 @@ def name_of(function: Any) -> str:
     return getattr(function, "__name__", None) or repr(function)
 
 
-def tensors(tree: Any, what: str) -> tuple[list[Tensor], Spec]:
+def tensors(tree: Any, what: str) -> tuple[list[Tensor], TreeSpec]:
     """The leaves of a pytree of tensors and its structure; RuntimeError, which begins with `what`, for others."""
     leaves, spec = flatten(tree)
     for x in leaves:
@@ -51,7 +25,7 @@ def tensors(tree: Any, what: str) -> tuple[list[Tensor], Spec]:
     return leaves, spec
 
 
-def points(tree: Any) -> tuple[list[Tensor], Spec]:
+def points(tree: Any) -> tuple[list[Tensor], TreeSpec]:
     """The tensors to differentiate by in reverse mode, and their structure."""
     leaves, spec = flatten(tree)
     for x in leaves:
@@ -72,7 +46,7 @@ def with_aux(result: Any, call: str, has_aux: bool) -> tuple[Any, Any]:
     return result
 
 
-def some_tensors(tree: Any, api: str) -> tuple[list[Tensor], Spec]:
+def some_tensors(tree: Any, api: str) -> tuple[list[Tensor], TreeSpec]:
     """The outputs of a function to be differentiated, at least one tensor and nothing else, and their structure."""
     leaves, spec = tensors(tree, f"{api}: expected f(*primals) to return")
     if not leaves:
@@ -80,7 +54,7 @@ def some_tensors(tree: Any, api: str) -> tuple[list[Tensor], Spec]:
     return leaves, spec
 
 
-def outputs(tree: Any, api: str) -> tuple[list[Tensor], Spec]:
+def outputs(tree: Any, api: str) -> tuple[list[Tensor], TreeSpec]:
     """The outputs of a function to be differentiated in reverse mode, floating-point tensors, and their structure."""
     leaves, spec = some_tensors(tree, api)
     for x in leaves:

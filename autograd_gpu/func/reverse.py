@@ -20,7 +20,8 @@ from ..core.interpret.level_tensor import zeros_like
 from ..core.interpret.recorded import Recorded, Recording, savable
 from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, INFERENCE, MODES, enable_grad, inference_mode
-from .pytrees import outputs, points, tensors, tree_map, unflatten, with_aux
+from ..pytrees import reordered, tree_map, unflatten
+from .pytrees import outputs, points, tensors, with_aux
 
 Gradients = list[Tensor | None]
 
@@ -149,7 +150,7 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, ap
     def vjp_fn(cotangents: Any, *more: Any) -> Any:
         tree = (cotangents, *more) if more else cotangents
         grads, given_spec = tensors(tree, f"{api}: expected cotangents to contain")
-        if given_spec != out_spec:
+        if given_spec != out_spec and not (grads := reordered(tree, out_spec)):
             raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs "
                                f"to the function. cotangents: {given_spec}, primal output: {out_spec}")
         for g, out in zip(grads, outs, strict=True):

@@ -21,10 +21,11 @@ from typing import Any
 
 from ..core.interpret.tape import Untapeable
 from ..errors import MissingRuleError
+from ..pytrees import flatten, unflatten
 from .forward import jvp
 from .jacobians import Argnums, jacfwd, jacrev
 from .local.run import Found, Request, by_local_terms, points_of
-from .pytrees import flatten, name_of, unflatten, with_aux
+from .pytrees import name_of, with_aux
 from .reverse import grad, picked_arguments
 
 LOGGER = logging.getLogger("autograd_gpu.func")

@@ -12,8 +12,9 @@ from ..core.declare.op import RECORD
 from ..core.interpret.batched import RANDOMNESS, Batched, Batching, batched
 from ..core.interpret.interpreters import below, entered
 from ..core.tensor import Tensor
+from ..pytrees import TreeSpec, flatten, spread, unflatten
 from ..random.replay import GeneratorReplay, GeneratorSnapshot
-from .pytrees import Spec, flatten, name_of, spread, unflatten
+from .pytrees import name_of
 
 
 def vmap(
@@ -52,7 +53,7 @@ def vmap(
     return mapped
 
 
-def _mapped_inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Spec, list[int | None], int]:
+def _mapped_inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], TreeSpec, list[int | None], int]:
     """The leaves of the arguments, their structure, the mapped dimension of each, and its size."""
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(f"{_with_inputs(func, in_dims)}: expected `in_dims` to be int or a (potentially nested) "
@@ -62,7 +63,7 @@ def _mapped_inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list
                          "trying to vmap over a function with no inputs. The latter is unsupported.")
     leaves, spec = flatten(args)
     try:
-        dims = [in_dims] * len(leaves) if type(in_dims) is int else spread(in_dims, args)
+        dims = [in_dims] * len(leaves) if type(in_dims) is int else spread(in_dims, spec)
     except ValueError:
         raise ValueError(f"{_with_inputs(func, in_dims)}: in_dims is not compatible with the structure of `inputs`. "
                          f"in_dims has structure {flatten(in_dims)[1]} but inputs has structure {spec}.") from None
@@ -99,7 +100,7 @@ def _wrong_dim(x: Any, dim: Any) -> str | None:
 
 
 def _run(
-    func: Any, size: int, leaves: Sequence[Any], dims: Sequence[int | None], spec: Spec, out_dims: Any,
+    func: Any, size: int, leaves: Sequence[Any], dims: Sequence[int | None], spec: TreeSpec, out_dims: Any,
     randomness: str, kwargs: dict[str, Any],
 ) -> Any:  # fmt: skip
     """Runs `func` once on all examples."""
@@ -114,7 +115,7 @@ def _run(
             return unflatten(out_spec, [_result(func, level, x, dim) for x, dim in zip(outs, places, strict=True)])
 
 
-def _out_dims(func: Any, out_dims: Any, result: Any, spec: Spec) -> list[Any]:
+def _out_dims(func: Any, out_dims: Any, result: Any, spec: TreeSpec) -> list[Any]:
     """The dimension of each output to which the mapped dimension goes."""
     if type(out_dims) is int:
         return [out_dims] * spec.num_leaves
@@ -126,7 +127,7 @@ def _out_dims(func: Any, out_dims: Any, result: Any, spec: Spec) -> list[Any]:
     if isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(result, Tensor):
         return list(out_dims)
     try:
-        return spread(out_dims, result)
+        return spread(out_dims, spec)
     except ValueError:
         raise ValueError(f"{call}(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has "
                          f"structure {flatten(out_dims)[1]} but outputs has structure {spec}.") from None
@@ -151,7 +152,7 @@ def _result(func: Any, level: Batching, x: Any, dim: int | None) -> Any:
 
 
 def _in_chunks(
-    func: Any, size: int, leaves: Sequence[Any], dims: Sequence[int | None], spec: Spec, out_dims: Any,
+    func: Any, size: int, leaves: Sequence[Any], dims: Sequence[int | None], spec: TreeSpec, out_dims: Any,
     randomness: str, kwargs: dict[str, Any], chunk_size: int,
 ) -> Any:  # fmt: skip
     """Runs `func` on `chunk_size` examples at a time, and concatenates the results."""

@@ -44,6 +44,8 @@ class Footprint(NamedTuple):
 
     def contiguous(self, array: Array) -> Array:
         """The footprint's elements as a C-contiguous array, if possible without a copy; `array` is a view of them."""
+        if self.dense and array.shape == self.sizes and array.strides == self.strides:
+            return array
         xp = backend.namespace(array)
         if any(stride < 0 for stride in array.strides):
             array = array[tuple([slice(None, None, -1 if stride < 0 else 1) for stride in array.strides])]
@@ -82,6 +84,10 @@ def footprint_of(array: Array) -> Footprint | None:
     hold values that are not part of the tensor.
     """
     size, start = array.itemsize, address(array)
+    if array.size and array.flags.c_contiguous:
+        kept = [(n, stride) for n, stride in zip(array.shape, array.strides, strict=True) if n > 1]
+        return Footprint(start, start + array.nbytes, array.dtype, tuple([n for n, _ in kept]),
+                         tuple([stride for _, stride in kept]), True)  # fmt: skip
     if not array.size or any(stride % size for stride in array.strides):
         return None
     for n, stride in zip(array.shape, array.strides, strict=True):

@@ -51,9 +51,10 @@ class offload(MemoryHook):
     unless skip_parameters=False, since their memory is in use anyway. Backward starts the copies to the device
     `prefetch` nodes before they are needed; the same number of copies to the host may be in flight before the forward
     waits, so a larger `prefetch` takes more device memory and less time. `slab_bytes` of host memory are page-locked at
-    the first use, shared by all hooks with that size, and freed by `ag.cuda.empty_cache()`. Tensors that do not fit are
-    copied to pageable memory; backward then warns once with the size to use. MemoryError if the system cannot page-lock
-    the slab; ValueError for a negative number.
+    the first use, twice as much each time that they are full, up to eight times; they are shared by all hooks with that
+    size, and freed by `ag.cuda.empty_cache()`. Tensors that do not fit are copied to pageable memory; backward then
+    warns once with the size to use. MemoryError if the system cannot page-lock `slab_bytes`; ValueError for a negative
+    number.
 
     A write to a saved tensor waits for its copy. Writes to `tensor.array` and `tensor.data` are not detected; do not
     write there before backward has run. RuntimeError while the stream is being captured in a CUDA graph.

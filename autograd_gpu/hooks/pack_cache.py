@@ -18,10 +18,10 @@ import numpy as np
 
 from ..autograd.graph import SaveInfo
 from ..autograd.prefetch import Order
-from ..autograd.saved_hooks import VersionedTensor
 from ..backend import admitted, is_cuda
 from ..backend.cuda import runtime
 from ..core.graph.storage import Storage, listen_to_writes
+from ..core.saved.saved_tensor import KEPT
 from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
 from .codec import Array, Codec, Encoded, Stage, encode
 from .memory_layout import Footprint, View, footprint_of, owner, view_of
@@ -106,18 +106,18 @@ class PackCache:
             entries.setdefault(packed.entry, []).append(packed)
         return sum([_shown(group) for group in entries.values()])
 
-    def pack(self, tensor: Tensor, info: SaveInfo) -> PackedTensor | VersionedTensor:
-        """The pack hook; a tensor that no codec takes is kept unpacked."""
+    def pack(self, tensor: Tensor, info: SaveInfo) -> Any:
+        """The pack hook: a PackedTensor, or KEPT for a tensor that no codec takes."""
         array = tensor.array
         codecs = tuple([stage.codec for stage in self.stages if stage.chosen(tensor, info)])
         footprint = footprint_of(array) if codecs else None
         if footprint is None:
-            return VersionedTensor(tensor, info.version)
+            return KEPT
         with self.lock:
             try:
                 packed = self._packed(footprint, (codecs, _sharing_key(is_cuda(array))), array, info)
                 if packed is None:
-                    return VersionedTensor(tensor, info.version)
+                    return KEPT
                 self.order.add(info.node_seq, packed)
             except BaseException:  # an in-place operation is undone, and its version number reused
                 self.entries.pop(info.storage, None)
@@ -144,10 +144,8 @@ class PackCache:
         entry.packed.append(weakref.ref(packed))
         return packed
 
-    def unpack(self, saved: PackedTensor | VersionedTensor) -> Tensor:
+    def unpack(self, saved: PackedTensor) -> Tensor:
         """The unpack hook."""
-        if isinstance(saved, VersionedTensor):
-            return saved.unpack()
         self.order.advance(saved.node_seq)
         array, storage = saved.packed.unpack()
         self.order.hold(saved.packed, saved.node_seq, (array, storage))

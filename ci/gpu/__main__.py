@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .run import Run
-from .stages import DEFAULT, STAGES
+from .stages import DEFAULT, STAGES, plan
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -21,6 +21,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     known = f"{', '.join(STAGES)} (default: {' '.join(DEFAULT)})"
     parser.add_argument("stages", metavar="STAGE", nargs="*", help=known)
     parser.add_argument("--from", dest="earlier", metavar="DIR", type=Path, help="an earlier OUTDIR to go on from")
+    parser.add_argument("--plan", action="store_true", help="print the stages and their limits, and run nothing")
     args = parser.parse_intermixed_args(argv)
     args.stages = list(dict.fromkeys(args.stages)) or list(DEFAULT)
     if unknown := [name for name in args.stages if name not in STAGES]:
@@ -31,6 +32,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         args.scale = float(os.environ.get("GPU_SH_SCALE", "1"))
     except ValueError as error:
         parser.error(f"GPU_SH_SCALE: {error}")
+    if args.plan:
+        return args
     try:
         args.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -41,11 +44,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the stages; 0 if all of them passed, 1 if not, 128 + n where signal n ended the script."""
     args = parse(argv)
+    if args.plan:
+        print("\n".join([f"{name:<10}{seconds:4.0f} s" for name, seconds in plan(args.stages, args.scale)]))
+        return 0
     with tempfile.TemporaryDirectory(prefix="gpu-sh-", ignore_cleanup_errors=True) as scratch:
         run = Run(args.out.resolve(), Path(scratch), args.earlier, args.scale)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, run.ask)
-        passed = [run.stage(name) for name in args.stages if not run.asked]
+        passed = [run.stage(name, name == args.stages[-1]) for name in args.stages if not run.asked]
         run.close()
     return 128 + run.asked if run.asked else 0 if all(passed) else 1
 

@@ -17,7 +17,7 @@ from . import sanitizer
 
 # By the names of distributions, since some take seconds to import.
 PACKAGES = (
-    "numpy", "scipy", "ml-dtypes", "cupy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-ml-py", "optree", "safetensors",
+    "numpy", "scipy", "ml-dtypes", "cupy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-ml-py", "safetensors",
     "torch", "jax", "jaxlib", "pytest", "pytest-xdist", "pytest-timeout", "pytest-benchmark", "hypothesis",
     "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime", "nvidia-cublas", "nvidia-cublas-cu12",
 )  # fmt: skip

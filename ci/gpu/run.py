@@ -58,11 +58,11 @@ class Run:
         """A signal: ends the stage that runs, and then the run."""
         self.asked = number
 
-    def stage(self, name: str) -> bool:
-        """Runs a stage, if there is time for it; whether it passed."""
+    def stage(self, name: str, last: bool) -> bool:
+        """Runs a stage, the last one or not, if there is time for it; whether it passed."""
         stage, scale = STAGES[name], self.scale
         left = (TOTAL - RESERVE) * scale - (time.monotonic() - self.begin)
-        seconds = left if stage.limit is None else min(stage.limit * scale, left)
+        seconds = stage.seconds(left, scale, last)
         own = seconds - stage.spare * scale
         if own < LEAST * scale:
             self.log.say(f"{name}: not started, no time is left")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ from .process import Limits
 
 TOTAL, RESERVE = 540.0, 6.0  # seconds for everything; of these for packing at the end
 LEAST = 4.0  # seconds that a stage must have for itself, else it does not begin
-# Kernels first; the last ones compile most, and find more time in a run that names this stage alone.
+# By worth: what the library is for, then its kernels (benchmarks/together.py has their parts of the time).
 BENCHMARKS = (
-    "kernels", "small_graph", "train_mlp", "optimizer_step", "saved_memory", "hessian", "ops", "transforms", "unrolled",
+    "hessian", "train_mlp", "saved_memory", "kernels", "small_graph", "optimizer_step", "ops", "transforms", "unrolled",
     "foreach", "programs",
 )  # fmt: skip
 
@@ -36,6 +36,11 @@ class Stage(NamedTuple):
     spare: float  # so long before the limit it ends by itself
     grace: float  # so long before the limit it is interrupted, if it has not
     command: Callable[[Places, float], list[str]]
+    grows: bool = True  # as the last stage of a run it takes all that is left
+
+    def seconds(self, left: float, scale: float, last: bool) -> float:
+        """What the stage gets of the time that is left."""
+        return left if self.limit is None or (last and self.grows) else min(self.limit * scale, left)
 
     def limits(self, seconds: float, scale: float) -> Limits:
         """Of a process that has so many seconds."""
@@ -75,8 +80,8 @@ def _sanitizer(at: Places, seconds: float) -> list[str]:
 
 # pytest's workers have up to ten seconds to end once they are asked to, and then its XML is written.
 STAGES = {
-    "device": Stage(10, 4, 3, _device),
-    "probe": Stage(60, 10, 5, _probe),
+    "device": Stage(10, 4, 3, _device, grows=False),
+    "probe": Stage(60, 10, 5, _probe, grows=False),
     "core": Stage(90, 25, 14, _suite("core")),
     "bench": Stage(100, 14, 8, _bench),
     "ops": Stage(150, 25, 14, _suite("ops")),
@@ -85,3 +90,12 @@ STAGES = {
 }
 DEFAULT = tuple(name for name in STAGES if name != "sanitizer")
 SUITES = ("core", "ops", "rest")
+
+
+def plan(names: Sequence[str], scale: float) -> list[tuple[str, float]]:
+    """The stages of a run with the seconds that each has at most, if those before take all of theirs."""
+    left, rows = (TOTAL - RESERVE) * scale, []
+    for name in names:
+        rows.append((name, STAGES[name].seconds(left, scale, name == names[-1])))
+        left -= rows[-1][1]
+    return rows

@@ -55,7 +55,7 @@ def arguments(args: argparse.Namespace) -> list[str]:
         "--device", "cuda", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:benchmark",
         f"--junitxml={results / args.stage}.xml", f"--outcomes={results / args.stage}{OUTCOMES}",
         f"--failures={args.failures}", f"--stage={args.stage}", f"--until={time.time() + args.seconds:.1f}",
-        f"--timeout={PER_TEST}", "--timeout-method=thread",
+        f"--timeout={PER_TEST}", "--timeout-method=thread", "--continue-on-collection-errors",
     ]  # fmt: skip
     if args.passed:
         words.append(f"--passed={args.passed}")

@@ -159,3 +159,38 @@ def test_without_cuda_it_passes_through():
     assert not scaler.is_enabled()
     x = ag.ones(1)
     assert scaler.scale(x) is x
+
+
+@pytest.mark.emulated
+def test_three_launches_and_one_read_for_all_parameters(launches):
+    parameters = [ag.nn.Parameter(ag.rand(n, 3)) for n in range(1, 30)]
+    optimizer, scaler = ag.optim.SGD(parameters, lr=0.1), ag.amp.GradScaler(init_scale=8.0)
+    for p in parameters:
+        p.grad = ag.full_like(p, 64.0)
+    for _ in range(2):  # the first time tables of addresses are copied, too
+        with launches() as found:
+            scaler.unscale_(optimizer)
+        scaler.update()
+    assert (sum(found.kernels.values()), found.transfers) == (3, 1), found
+    assert all((p.grad == 1).all() for p in parameters)
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_one_bad_number_among_gradients_of_several_dtypes(value, place, device):
+    dtypes = [ag.float32, ag.bfloat16, ag.float64, ag.float32, ag.float64, ag.float32, ag.bfloat16]
+    parameters = [ag.nn.Parameter(ag.ones(4, 5, dtype=dtype, device=device)) for dtype in dtypes]
+    optimizer, scaler = ag.optim.SGD(parameters, lr=0.5), ag.amp.GradScaler(device, init_scale=8.0)
+    for wrong in (False, True):
+        for i, p in enumerate(parameters):
+            p.grad = ag.full_like(p, 8.0)
+            if i % 2:
+                p.grad = p.grad.t().contiguous().t()
+        if wrong:
+            parameters[place].grad[2, 3] = value
+        versions = [p.grad._version for p in parameters]
+        scaler.step(optimizer)
+        assert [p.grad._version for p in parameters] == [version + 1 for version in versions]
+        scaler.update()
+        assert all((p == 0.5).all() for p in parameters)  # the second step is skipped
+    assert scaler.get_scale() == 4.0

@@ -10,6 +10,7 @@ import time
 import traceback
 
 import pytest
+from checkout import ROOT
 from gpu_script import CRASHES, DEFAULT, HANGS, SCRIPT, SLEEPS, Script, archive, check_whole, lines
 
 from benchmarks import tables
@@ -71,6 +72,35 @@ def test_wrong_arguments_are_refused(script, words, said):
     assert not script.out.exists()
 
 
+@pytest.mark.parametrize(("words", "seconds"), [
+    ([], {"device": 10, "probe": 60, "core": 90, "bench": 100, "ops": 150, "rest": 124}),
+    (["device", "probe", "core", "bench"], {"device": 10, "probe": 60, "core": 90, "bench": 374}),
+    (["core", "ops", "rest"], {"core": 90, "ops": 150, "rest": 294}),
+    (["bench"], {"bench": 534}),
+    (["probe"], {"probe": 60}),
+])  # fmt: skip
+def test_the_plan_says_what_each_stage_gets(script, words, seconds):
+    """The last stage takes what is left."""
+    code, text = script.run("--plan", *words)
+    assert code == 0
+    assert {line.split()[0]: int(line.split()[1]) for line in text.splitlines()} == seconds
+    assert not script.out.exists()
+    assert not (script.behaviour / "began").exists()
+
+
+def test_the_calls_that_the_guide_names_fit(script):
+    """Their words are taken, and each stage has time to begin."""
+    guide = (ROOT / "docs" / "gpu-questions.md").read_text()
+    calls = re.findall(r"^    ci/gpu\.sh (out\d)(?: --from out\d)? ([a-z ]+?) *(?:#.*)?$", guide, re.MULTILINE)
+    assert len(calls) >= 3
+    for _, words in calls:
+        code, text = script.run("--plan", *words.split())
+        assert code == 0
+        for line in text.splitlines():
+            name, seconds, _ = line.split()
+            assert float(seconds) - stages.STAGES[name].spare > stages.LEAST
+
+
 def test_an_outdir_that_cannot_be_is_refused(script):
     code, text = script.run(out=script.python)
     assert code == 2
@@ -123,8 +153,8 @@ def test_a_stage_that_hangs_is_interrupted_and_killed(script):
 
 def test_a_stage_may_end_when_it_is_interrupted(script):
     script.tell(core="trap 'echo sorry; exit 2' INT; sleep 600 & wait")
-    script.run("core", scale=0.05)
-    (core,) = script.summary().values()
+    script.run("core", "probe", scale=0.05)
+    core, _ = script.summary().values()
     assert core["note"].startswith("interrupted after")
     assert "killed" not in core["note"]
     assert "sorry" in (script.out / "log.txt").read_text()

@@ -208,11 +208,16 @@ def test_every_outcome_has_a_line(folder, words):
     assert max(map(len, by_test["test_long"]["lines"])) <= 400
 
 
-def test_a_file_that_cannot_be_imported_is_a_failure(folder):
-    done, _, failures = run(folder, "import no_such_module\n", "-n1")
-    assert failures[0]["when"] == "collect"
+@pytest.mark.parametrize("words", [["-p", "no:xdist"], ["-n2", "--dist=worksteal"]])
+def test_a_file_that_cannot_be_imported_is_a_failure_and_the_others_run(folder, words):
+    (folder / "test_other.py").write_text("def test_a(): pass\n")
+    done, _, failures = run(folder, "import no_such_module\n", "--continue-on-collection-errors", *words)
+    assert {line["test"]: line["outcome"] for line in lines(folder / "outcomes")} == {
+        "test_it.py": "error", "test_other.py::test_a": "passed",
+    }  # fmt: skip
+    assert [line["when"] for line in failures] == ["collect"]
     assert "no_such_module" in failures[0]["lines"][-1]
-    assert done.returncode
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
 
 
 def test_tests_that_passed_are_left_out(folder):

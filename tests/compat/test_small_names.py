@@ -1,5 +1,6 @@
 """Small modules that programs for PyTorch import."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -32,6 +33,27 @@ def test_own_classes_are_nodes_of_trees():
     pytree = ag.utils._pytree
     pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, _: Pair(*children))
     assert pytree.tree_map(lambda x: x + 1, [Pair(1, 2)])[0].b == 3
+
+
+def test_dataclasses_are_nodes_of_trees_once_registered():
+    """Beside PyTorch: fields that are None, fields that are dropped, and classes that are no dataclasses."""
+    torch = pytest.importorskip("torch")
+    found = []
+    for pytree in (torch.utils._pytree, ag.utils._pytree):
+        Point = dataclasses.make_dataclass("Point", [("x", object), ("y", object), ("tag", str, "none")])
+        assert pytree.tree_is_leaf(Point(1, 2))
+        pytree.register_dataclass(Point, field_names=["x", "y"], drop_field_names=["tag"])
+        assert not pytree.tree_is_leaf(Point(1, 2))
+        moved = pytree.tree_map(lambda x: x + 1, [Point(1, None, "set"), Point((2, 3), 4)])
+        found.append([dataclasses.astuple(point) for point in moved])
+        plain = type("Plain", (), {"__init__": lambda self, a: setattr(self, "a", a)})
+        with pytest.raises(ValueError, match="field_names must be specified"):
+            pytree.register_dataclass(plain)
+        pytree.register_dataclass(plain, field_names=["a"])
+        found[-1].append(pytree.tree_map(lambda x: x + 1, plain(1)).a)
+        with pytest.raises(ValueError, match="tag"):
+            pytree.register_dataclass(dataclasses.make_dataclass("Q", ["x", "tag"]), field_names=["x"])
+    assert found[0] == found[1] == [(2, None, "none"), ((3, 4), 5, "none"), 2]
 
 
 def test_timer():

@@ -1,31 +1,10 @@
-"""Pytrees: what counts as a container, None, order of dicts, own classes; texts that name structures."""
-
-from collections import OrderedDict, namedtuple
+"""Pytrees as arguments and results of transforms: order of dicts, own classes, ragged lists; names in texts."""
 
 import pytest
 from func_programs import assert_equal, normal
 
 import autograd_gpu as ag
-from autograd_gpu.func.pytrees import flatten, name_of, spread, tree_map, unflatten
-
-Pair = namedtuple("Pair", "a b")
-
-
-@pytest.mark.parametrize("tree", [
-    1, None, (), [], {}, (1, 2), [1, [2, (3,)]], {"b": 1, "a": (2, None)}, Pair(1, [2]), OrderedDict(b=1, a=2),
-    (None, {}),
-], ids=str)  # fmt: skip
-def test_there_and_back(tree):
-    leaves, spec = flatten(tree)
-    again = unflatten(spec, leaves)
-    assert again == tree
-    assert type(again) is type(tree)
-    assert flatten(again) == (leaves, spec)
-
-
-def test_none_is_a_leaf():
-    assert flatten((1, None))[0] == [1, None]
-    assert tree_map(lambda x: x is None, {"a": None, "b": [1]}) == {"a": True, "b": [False]}
+from autograd_gpu.func.pytrees import name_of
 
 
 def test_a_dict_keeps_its_order():
@@ -38,12 +17,34 @@ def test_a_dict_keeps_its_order():
     assert_equal(grads, {"b": ag.full((2,), 2.0, dtype=ag.float64), "a": ag.full((2,), 3.0, dtype=ag.float64)})
 
 
-def test_spread():
-    assert spread(0, {"a": 1, "b": (2, 3)}) == [0, 0, 0]
-    assert spread((0, None), (1, [2, 3])) == [0, None, None]
-    for prefix, tree in (((0, 0), (1,)), ([0], (1,)), ({"a": 0}, {"b": 1}), ((0, (0,)), (1, 2))):
-        with pytest.raises(ValueError, match=r"."):
-            spread(prefix, tree)
+def test_dicts_of_another_order_are_paired_by_their_keys():
+    def f(t):
+        return {"y": t["a"] * 2, "z": t["b"] * t["b"]}
+
+    point = {"a": normal(ag, 2), "b": normal(ag, 2, seed=1)}
+    tangent = {"b": normal(ag, 2, seed=2), "a": normal(ag, 2, seed=3)}
+    _, pushed = ag.func.jvp(f, (point,), (tangent,))
+    assert_equal(pushed, {"y": tangent["a"] * 2, "z": 2 * point["b"] * tangent["b"]})
+    _, pull = ag.func.vjp(f, point)
+    one, two = normal(ag, 2, seed=4), normal(ag, 2, seed=5)
+    grads, = pull({"z": two, "y": one})
+    assert_equal(grads, {"a": one * 2, "b": 2 * point["b"] * two})
+    in_dims = ({"b": None, "a": 0},)
+    mapped = ag.func.vmap(f, in_dims)({"a": normal(ag, 3), "b": normal(ag, 2)})
+    assert [mapped[key].shape for key in mapped] == [(3,), (3, 2)]
+    for other in ({"y": one}, {"y": one, "x": two}, {"y": one, "z": (two,)}, [one, two]):
+        with pytest.raises(RuntimeError, match="Expected pytree structure of cotangents to be the same"):
+            pull(other)
+
+
+def test_a_registered_class_is_a_node():
+    class Point:
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+    ag.utils._pytree.register_pytree_node(Point, lambda p: ([p.x, p.y], None), lambda values, _: Point(*values))
+    grads = ag.func.grad(lambda p: (p.x * p.y).sum())(Point(normal(ag, 2), normal(ag, 2, seed=1)))
+    assert_equal((grads.x, grads.y), (normal(ag, 2, seed=1), normal(ag, 2)))
 
 
 def test_a_class_of_a_user_is_a_leaf():
@@ -62,8 +63,8 @@ def test_a_class_of_a_user_is_a_leaf():
 def test_name_of():
     import functools
 
-    assert name_of(test_spread) == "test_spread"
-    assert name_of(functools.partial(test_spread, 1)) == "functools.partial(test_spread, ...)"
+    assert name_of(test_name_of) == "test_name_of"
+    assert name_of(functools.partial(test_name_of, 1)) == "functools.partial(test_name_of, ...)"
     assert "Linear" in name_of(ag.nn.Linear(2, 2))
 
 

@@ -13,6 +13,7 @@ from copying_codec import copying, gradients, leaf, quantize
 
 import autograd_gpu as ag
 from autograd_gpu.autograd.graph import disable_saved_tensors_hooks
+from autograd_gpu.core import dispatch
 
 VIEWS = {  # of a 4 x 6 tensor h: how many regions are packed; all but the last few share h's own
     "same": (lambda h: h.exp() + h.sin() + h.cos(), 2),
@@ -433,3 +434,32 @@ class TestModes:
         ag.utils.checkpoint.checkpoint(f, x * 1, use_reentrant=False).sum().backward()
         a = x.numpy(force=True)
         np.testing.assert_allclose(x.grad.numpy(force=True), np.exp(np.sin(a)) * np.cos(a), rtol=1e-5)
+
+
+def test_calls_under_a_hook_prepare_nothing_that_is_prepared(monkeypatch, device):
+    """Tensors of one dtype on one device, and numbers, go to the op as they are."""
+    x = leaf(4, 6, device=device)
+    with quantize(ag.bfloat16) as hook:
+        expected = ((x * 2.0).exp() + x).tanh()
+        for name in ("_argument", "_same_device", "_promote"):
+            monkeypatch.setattr(dispatch, name, lambda *words: pytest.fail("an argument is prepared"))
+        y = ((x * 2.0).exp() + x).tanh()
+    assert (y == expected).all()
+    assert hook.bytes_held
+
+
+@pytest.mark.parametrize("hook", [
+    lambda: ag.hooks.quantize(ag.bfloat16, min_bytes=1 << 20), lambda: ag.autograd.graph.save_on_cpu(pin_memory=True),
+], ids=["quantize", "save_on_cpu"])  # fmt: skip
+def test_what_is_not_packed_stays_where_it_is(hook, device):
+    """As without hooks: other hooks may be set on it, and its version is checked."""
+    x = leaf(4, 6, device=device)
+    with hook():
+        y, z = x.exp(), x.sin()
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t * 1, lambda t: t)
+    gradient, = ag.autograd.grad(y.sum(), x)
+    assert ag.allclose(gradient, y.detach())
+    with ag.no_grad():
+        x.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()

@@ -187,8 +187,9 @@ def test_steps_of_a_training(device, schedule):
 
 
 @pytest.mark.cuda
-def test_the_warning_waits_for_the_forward_to_end(device):
+def test_the_warning_waits_for_the_forward_to_end(device, monkeypatch):
     """With a hook on each layer, too, it says what all of them need."""
+    monkeypatch.setattr(pinned_memory, "GROWTH", 1)
     net, x = mlp(device, 10)
     hook = ag.hooks.offload(min_bytes=0, slab_bytes=1536)
     handles = [hook.attach(layer) for layer in net]
@@ -202,7 +203,8 @@ def test_the_warning_waits_for_the_forward_to_end(device):
 
 
 @pytest.mark.cuda
-def test_a_slab_that_is_too_small(device):
+def test_a_slab_that_is_too_small(device, monkeypatch):
+    monkeypatch.setattr(pinned_memory, "GROWTH", 1)
     net, x = mlp(device, 10)
     expected = ag.autograd.grad(net(x).sum(), list(net.parameters()))
     with warnings.catch_warnings(record=True) as found:

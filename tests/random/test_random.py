@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import copy
+import math
 import pickle
 import threading
 
@@ -229,6 +230,31 @@ def test_multinomial_of_many_rows_and_of_one(device):
     assert one.shape == (3,)
     assert one[0].item() == 1
     assert sorted(one.tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [ag.float32, ag.float16, ag.bfloat16])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_weights_of_multinomial_are_checked_in_every_row(dtype, rows, device):
+    weights = ag.ones(rows, 30, device=device, dtype=dtype)
+    assert ag.multinomial(weights, 2).shape == (rows, 2)
+    for value, message in ((math.nan, "inf"), (math.inf, "inf"), (-1.0, "inf"), (0.0, "sum of probabilities <= 0")):
+        wrong = weights.clone()
+        wrong[-1] = value if value == 0 else wrong[-1]
+        wrong[-1, 3] = value
+        with pytest.raises(RuntimeError, match=message):
+            ag.multinomial(wrong, 2)
+    assert ag.multinomial(ag.ones(0, 3, device=device, dtype=dtype), 2).shape == (0, 2)
+    with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
+        ag.multinomial(ag.ones(3, 0, device=device, dtype=dtype), 2, replacement=True)
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial_reads_once(replacement, launches):
+    weights = ag.rand(40, 30)
+    with launches() as found:
+        ag.multinomial(weights, 5, replacement)
+    assert found.transfers == 1
 
 
 def test_dropout_repeats_from_the_seed(device):

@@ -1,6 +1,7 @@
 """What a test run on a GPU leaves although it may be cut short at any time; ci/gpu.sh runs pytest with these options.
 
-    --outcomes FILE   a JSON line for each test when it ends; the option turns this plugin on
+    --outcomes FILE   a JSON line for each test when it ends, and for each file that cannot be imported; the option
+                      turns this plugin on
     --failures FILE   a JSON line for each failure, with its last 40 lines
     --stage NAME      what the lines call this run
     --passed FILE     names of tests to leave out, as a JSON list
@@ -168,6 +169,7 @@ class Lines:
 
     def pytest_collectreport(self, report):
         if report.failed:
+            _append(self.outcomes, {"test": report.nodeid, "outcome": "error", "seconds": 0.0})
             self.fail(report.nodeid, "collect", report.longreprtext)
 
     def pytest_internalerror(self, excrepr):

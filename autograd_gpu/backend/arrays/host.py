@@ -1,4 +1,4 @@
-"""What the values of NumPy arrays tell at once: of CuPy arrays the answer would wait for the device."""
+"""What the values of NumPy arrays tell at once: of CuPy arrays the answer waits for the device, or is not given."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from ..cpu import numpy_ops
+from ..cuda import runtime
 
 PYTHON = 64  # up to so many elements Python is faster than NumPy at a check of all
+
+
+def read(*numbers: Any) -> list[float]:
+    """The values of 0-d arrays of one dtype; of CuPy arrays by one copy to the host, for which it waits."""
+    if isinstance(numbers[0], (np.ndarray, np.generic)):
+        return [float(number) for number in numbers]
+    values: list[float] = runtime.cupy().stack(numbers).tolist()
+    return values
 
 
 def few(x: Any, limit: int | None = None) -> bool:

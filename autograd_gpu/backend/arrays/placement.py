@@ -8,20 +8,20 @@ import numpy as np
 
 from ..cuda import runtime
 from ..transfer import pinned_arrays
-from .device import CPU, Device
+from .device import CPU, Device, cuda
 from .namespace import is_cuda
 
 
 def resolve(device: Device) -> Device:
     """`device` with an index: "cuda" becomes the current CUDA device."""
-    return Device("cuda", runtime.device_index()) if device.type == "cuda" and device.index is None else device
+    return cuda(runtime.device_index()) if device.type == "cuda" and device.index is None else device
 
 
 def device_of(array: Any) -> Device:
     """The device of a NumPy or CuPy array."""
     if type(array) is np.ndarray:
         return CPU
-    return Device("cuda", array.device.id) if is_cuda(array) else CPU
+    return cuda(array.data.device_id) if is_cuda(array) else CPU
 
 
 def to_device(array: Any, device: Device, non_blocking: bool = False) -> Any:

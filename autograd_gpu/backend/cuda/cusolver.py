@@ -3,8 +3,8 @@
 Detecting a failure synchronizes with the device, as in PyTorch. CuPy does not return cuSOLVER's info array, so after a
 failure the host repeats the computation with LAPACK to find `info`.
 
-CuPy's lu and expm take one matrix. Here batches of expm and of square lu are batched calls; lu of non-square batches,
-or of few large matrices, is a loop that synchronizes with the device for each matrix.
+CuPy has lu of one matrix. Here batches of square lu are batched calls; lu of non-square batches, or of few large
+matrices, is a loop that synchronizes with the device for each matrix. expm is made of products and a solve.
 """
 
 from __future__ import annotations
@@ -137,15 +137,13 @@ def expm(a: Any) -> Any:
 
     N. J. Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited, SIAM J. Matrix Anal. Appl. 26
     (2005).
+
+    Each matrix has a power of two of its own; one number goes to the host, the most squarings needed. cupyx has expm of
+    one matrix, which reads its trace on the host, and raises where the exponential of that overflows.
     """
+    xp = runtime.cupy()
     if not a.size:
         return a.copy()
-    return runtime.scipy_linalg().expm(a) if a.ndim == 2 else _expm_of_batch(a)
-
-
-def _expm_of_batch(a: Any) -> Any:
-    """`expm` of a batch, with a power of two per matrix; copies one number to the host, the most squarings needed."""
-    xp = runtime.cupy()
     norm = xp.abs(a).sum(-2).max(-1)
     halvings = xp.ceil(xp.log2(xp.where(norm > PADE_RADIUS, norm / PADE_RADIUS, 1)))
     halvings = xp.where(xp.isfinite(norm), halvings, 0)[..., None, None]

@@ -7,6 +7,7 @@ a dict lookup replaces both.
 
 from __future__ import annotations
 
+import functools
 from math import copysign
 from typing import Any
 
@@ -24,18 +25,19 @@ class Scalars(dict[Any, Any]):
     def __init__(self, dtype: np.dtype) -> None:
         super().__init__()
         self.dtype = dtype
-        self._zeros: tuple[Any, ...] = ()  # 0.0 and -0.0, which are equal as keys
+
+    @functools.cached_property
+    def zeros(self) -> tuple[Any, Any]:
+        """0 and -0.0, which are equal as keys: a launch takes them from here, by their sign."""
+        return self.make(0), self.make(-0.0 if self.dtype.kind == "f" else 0)
 
     def make(self, value: Any) -> Any:
         """A new scalar, not cached; OverflowError or ValueError if the value is out of the type's range."""
         return runtime.cupy()._core._scalar.CScalar(value, self.dtype)
 
     def __missing__(self, value: Any) -> Any:
-        if value == 0 and self._zeros:
-            return self._zeros[copysign(1.0, value) < 0]
-        if value == 0 and self.dtype.kind == "f":
-            self._zeros = self.make(0.0), self.make(-0.0)
-            return self[value]
+        if value == 0:
+            return self.zeros[copysign(1.0, value) < 0]
         scalar = self.make(value)
         if len(self) >= _MAX_CACHED:
             self.clear()

@@ -1,8 +1,8 @@
 """A suballocator of page-locked host memory: slabs, divided into blocks.
 
-Page-locking takes milliseconds and synchronizes the device, so it is done once per slab. A freed block carries the
-fences of the copies that may still use it, and the next copy into its bytes is ordered after them, so the CPU does not
-wait.
+Page-locking takes milliseconds and synchronizes the device, so it is done once per slab, and once more for each time
+that a full slab doubles. A freed block carries the fences of the copies that may still use it, and the next copy into
+its bytes is ordered after them, so the CPU does not wait.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .copy_engine import Fence, latest
 
 GRAIN = 512  # bytes: the alignment of blocks, and the unit of their sizes
 DEFAULT_BYTES = 1 << 28
+GROWTH = 8  # a slab grows to so many times its first size: 2 GiB by default
 _MEGABYTE = 1 << 20
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
@@ -43,7 +44,7 @@ class Block:
     @property
     def ptr(self) -> int:
         """The host address of the first byte."""
-        return self.slab.ptr + self.low
+        return self.slab.address(self.low)
 
     def used(self, fence: Fence) -> None:
         """Notes a copy that is ordered after all earlier ones."""
@@ -69,34 +70,68 @@ class Spill:
 
 
 class Slab:
-    """One allocation of page-locked memory with a first-fit free list; MemoryError if the allocation fails."""
+    """Page-locked memory with a first-fit free list, which grows up to `growth` times its first size, `nbytes`.
 
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = _rounded(nbytes)
-        self._memory = page_locked(self.nbytes)
-        self.ptr = int(self._memory.ptr)
+    MemoryError if the first allocation fails. Where a later one does, the slab stays as it is, and `warn_if_full` says
+    so.
+    """
+
+    def __init__(self, nbytes: int, growth: int = 1) -> None:
+        self.nbytes, self.most = 0, growth * _rounded(nbytes)
+        self._parts: list[tuple[int, Any]] = []  # where each allocation begins among the slab's bytes, and its memory
+        self._free: list[Range] = []  # by address, neighbours merged
+        self._refused = ""
+        self._add(_rounded(nbytes))
         self.ended: deque[Range] = deque()  # finalizers append, since they must not take the lock
         self.unspilled: deque[int] = deque()
         self.lock = threading.Lock()
-        self._free = [Range(0, self.nbytes, ())]  # by address, neighbours merged
         self._spilled = 0
         self._needed = 0  # peak bytes in blocks and spills together, once the slab was too small
         self._enough = 0  # a slab size that would have been enough for them
         self._warned = False
 
     def take(self, nbytes: int) -> Block | None:
-        """A block of `nbytes` by first fit, or None if no free range is large enough."""
+        """A block of `nbytes` by first fit; None if no free range is large enough and the slab cannot grow."""
         size = _rounded(nbytes)
         with self.lock:
             self._collect()
-            for i, (low, high, fences) in enumerate(self._free):
-                if high - low >= size:
-                    rest = [Range(low + size, high, fences)] if high - low > size else []
-                    block = Block(Range(low, low + size, fences))
-                    self._free[i : i + 1] = rest
-                    block.slab = self
-                    return block
+            block = self._cut(size)
+            return self._cut(size) if block is None and self._grown(size) else block
+
+    def _cut(self, size: int) -> Block | None:
+        """The first `size` bytes of the first free range that has them."""
+        for i, (low, high, fences) in enumerate(self._free):
+            if high - low >= size:
+                rest = [Range(low + size, high, fences)] if high - low > size else []
+                block = Block(Range(low, low + size, fences))
+                self._free[i : i + 1] = rest
+                block.slab = self
+                return block
         return None
+
+    def _grown(self, size: int) -> bool:
+        """Doubles the slab, or adds `size` bytes if that is more; whether there was room for them."""
+        room = self.most - self.nbytes
+        if room < size:
+            return False
+        try:
+            self._add(min(max(self.nbytes, size), room))
+        except MemoryError as error:
+            self.most, self._refused = self.nbytes, f"; it could not grow: {error}"
+            return False
+        return True
+
+    def _add(self, nbytes: int) -> None:
+        """Allocates `nbytes` more. Bytes that belong to nothing keep free ranges of two allocations apart."""
+        start, memory = self.nbytes + len(self._parts) * GRAIN, page_locked(nbytes)
+        self._parts.append((start, memory))
+        self._free = [*self._free, Range(start, start + nbytes, ())]
+        self.nbytes += nbytes
+
+    def address(self, place: int) -> int:
+        """The host address of the byte at `place` of the slab."""
+        start, memory = next(part for part in reversed(self._parts) if part[0] <= place)
+        return int(memory.ptr) + place - start
 
     def idle(self) -> bool:
         """Whether no block is in use."""
@@ -121,7 +156,7 @@ class Slab:
             warnings.warn(
                 f"saved tensors do not fit into {self.nbytes} bytes of page-locked memory, and what did not fit was "
                 f"copied to ordinary memory, which makes the device wait; up to {self._needed} bytes were kept at one "
-                f"time: use ag.hooks.offload(slab_bytes={size})",
+                f"time: use ag.hooks.offload(slab_bytes={size}){self._refused}",
                 stacklevel=2,
             )
 
@@ -178,11 +213,16 @@ def page_locked(nbytes: int) -> Any:
         ) from error
 
 
-_slabs = KeyedSingleton(Slab)
+def growing(nbytes: int) -> Slab:
+    """A new slab of first size `nbytes`."""
+    return Slab(nbytes, GROWTH)
+
+
+_slabs = KeyedSingleton(growing)
 
 
 def slab(nbytes: int) -> Slab:
-    """The slab of `nbytes` bytes, made at the first call and shared by all callers with this size."""
+    """The slab of first size `nbytes`, made at the first call and shared by all callers with this size."""
     return _slabs[nbytes]
 
 

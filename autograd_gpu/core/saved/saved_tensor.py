@@ -25,6 +25,9 @@ from ..thread_state import ModesBefore, user_code
 _new = object.__new__
 
 
+KEPT = object()  # what a pack hook of this package returns for a tensor that it does not pack
+
+
 class Packed(NamedTuple):
     """The result of a pack hook, and the properties of the tensor that the unpack hook has to return."""
 
@@ -76,7 +79,7 @@ class SavedTensor:
         return "" if producer is None else f"output {self.tensor.output_nr} of {producer.name()}"  # type: ignore[union-attr]
 
     def hand_to(self, pack: Callable[..., Any], unpack: Callable[[Any], Any], *info: Any) -> None:
-        """Keeps pack(tensor, *info) instead of the tensor."""
+        """Keeps pack(tensor, *info) instead of the tensor, unless that is KEPT."""
         tensor = self.tensor
         assert tensor is not None
         aliased = alias(tensor)
@@ -90,6 +93,8 @@ class SavedTensor:
             raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
                                "pack hook cannot be modified by in-place operations as this can lead to unexpected "
                                "side-effects. Clone the input in the hook before writing to it.")
+        if packed is KEPT:
+            return
         described = tensor.shape, tensor.dtype, tensor.device, tensor._fn, tensor._nr
         self.packed = Packed(packed, unpack, *described, self._original())
         if Duals.made and hasattr(tensor, "_tangents"):

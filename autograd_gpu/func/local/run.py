@@ -17,8 +17,9 @@ from ...core.interpret.recorded import savable
 from ...core.interpret.tape import Place, Taping, Untapeable
 from ...core.tensor import Tensor, wrap
 from ...modes import INFERENCE, MODES, enable_grad, inference_mode, no_grad
+from ...pytrees import TreeSpec, flatten, unflatten
 from ..jacobians import Argnums
-from ..pytrees import Spec, flatten, outputs, unflatten, with_aux
+from ..pytrees import outputs, with_aux
 from ..reverse import picked_arguments, with_arguments
 from .plan import Form, Plan, form_of
 from .pull import pull
@@ -44,7 +45,7 @@ class Found(NamedTuple):
     aux: Any
 
 
-def points_of(request: Request, args: tuple[Any, ...]) -> tuple[list[Tensor], Spec]:
+def points_of(request: Request, args: tuple[Any, ...]) -> tuple[list[Tensor], TreeSpec]:
     """The tensors to differentiate by and their structure; ValueError for what is no floating-point tensor."""
     api = request.api
     leaves, spec = flatten(picked_arguments(args, request.argnums))
@@ -66,12 +67,12 @@ class Run(NamedTuple):
     places: list[Place]
     outs: list[Tensor]
     out_places: list[Place | None]
-    out_spec: Spec
+    out_spec: TreeSpec
     aux: Any
 
 
 def taped(
-    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: Spec
+    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec
 ) -> Run:
     with entered(Taping(request.api, 'method="nested"', reverse=True)) as tape:
         with below(tape):
@@ -140,7 +141,7 @@ def _pulled(plan: Plan, seeds: dict[Place, Tensor], form: Form, run: Run) -> tup
 class Parts:
     """Cuts derivatives by d elements into those by each argument."""
 
-    def __init__(self, points: list[Tensor], spec: Spec, form: Form) -> None:
+    def __init__(self, points: list[Tensor], spec: TreeSpec, form: Form) -> None:
         self.points, self.spec, self.form = points, spec, form
         self.sizes = [x.numel() for x in points]
 

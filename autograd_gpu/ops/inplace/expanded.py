@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import backend
-from ...backend.arrays import dtypes, strides
+from ...backend.arrays import dtypes
+from ...backend.arrays.strides import is_expanded, strided
+from ...backend.cuda import exact
 from ...core.extend import Tensor, bump_version, method, public
 from ..creation.from_data import as_tensor
 from ..indexing.basic_index import FULL, wrap_dim
@@ -28,7 +30,7 @@ def _in_place_by_key(function: Any, name: str, key_of: Any, example: str) -> Any
 
     def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = input
-        if is_recorded(x, (*args, *kwargs.values())) or not strides.is_expanded(x._array):
+        if is_recorded(x, (*args, *kwargs.values())) or not is_expanded(x._array):
             return ordinary(x, *args, **kwargs)
         check_writable(name, x, allow_expanded=True)
         warn_expanded(name, example)
@@ -79,9 +81,25 @@ def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     xp = backend.namespace_on(x.device)
     if check_writable("fill_diagonal_", x, allow_expanded=True):
         chosen = xp.zeros(x.shape, dtypes.bool_)
-        xp.fill_diagonal(chosen, True, wrap)
+        _write_diagonal(xp, chosen, True, wrap)
         return record("fill_diagonal_", x, masked_fill, as_tensor(chosen), fill_value)
     fill_value = dtypes.fitting(fill_value, x.dtype)
     bump_version(x)
-    xp.fill_diagonal(x._array, fill_value, wrap)
+    _write_diagonal(xp, x._array, fill_value, wrap)
     return x
+
+
+def _write_diagonal(xp: Any, array: Any, value: Any, wrap: bool) -> None:
+    """As np.fill_diagonal, for views of any strides. CuPy's goes by an iterator that loses the sign of -0.0."""
+    step = sum(array.strides)
+    if wrap and array.ndim == 2:
+        rows, columns = array.shape
+        turns, rest = divmod(rows, columns + 1)
+        turn = (columns + 1) * array.strides[0]
+        tail = strided(xp, array[rows - rest :], (min(rest, columns),), (step,))
+        views = [strided(xp, array, (turns, columns), (turn, step)), tail]
+    else:
+        views = [strided(xp, array, (min(array.shape),), (step,))]
+    for view in views:
+        if view.size:
+            view[...] = exact.assignable(value, view)

@@ -251,10 +251,18 @@ def _check_choice(x: Any, num_samples: int, replacement: bool) -> None:
 
 
 def _check_weights(x: Any) -> None:
-    """Checks the weights of multinomial; synchronizes a CUDA device."""
-    if x.size and not (float(x.min()) >= 0 and float(x.max()) < math.inf):  # NaN is both minimum and maximum
+    """Checks the weights of multinomial; reads three numbers from a CUDA device at once."""
+    if not x.size:
+        if not x.shape[-1]:
+            raise RuntimeError(NOTHING)
+        return
+    if x.dtype in dtypes.HALF:
+        x = x.astype(dtypes.float32)  # NumPy's minimum of NaN in half types warns
+    largest = x.max(-1)  # of each row
+    lowest, highest, least = backend.read(x.min(), largest.max(), largest.min())  # NaN is all of them
+    if not (lowest >= 0 and highest < math.inf):
         raise RuntimeError(INVALID)
-    if not x.shape[-1] or not bool((x.max(-1) > 0).all()):
+    if not least > 0:
         raise RuntimeError(NOTHING)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
+import itertools
 import warnings
 
 import fault_injection
@@ -26,7 +27,7 @@ class TestSlab:
         blocks[1] = blocks[2] = None
         again = slab.take(2048)
         assert (again.low, again.high) == (512, 2560)
-        assert again.ptr == slab.ptr + 512
+        assert again.ptr == slab.address(0) + 512
         del again, blocks
         assert slab.idle()
         assert slab.take(4097) is None
@@ -85,10 +86,57 @@ class TestSlab:
                 for j in (4, 3, 2, 1, 0):
                     equal(packed[j].unpack(), 100 + 60 * j, i)
         assert made == [SLAB]
-        assert cp.cuda.is_memory_pinned(pinned_memory.slab(SLAB).ptr) if hasattr(cp.cuda, "is_memory_pinned") else True
+        start = pinned_memory.slab(SLAB).address(0)
+        assert cp.cuda.is_memory_pinned(start) if hasattr(cp.cuda, "is_memory_pinned") else True
 
-    def test_full(self, cp):
+    def test_a_full_slab_doubles_up_to_a_limit(self, cp, monkeypatch):
+        made, real = [], pinned_memory.page_locked
+        monkeypatch.setattr(pinned_memory, "page_locked", lambda n: made.append(n) or real(n))
+        slab = pinned_memory.Slab(2048, growth=6)
+        blocks = [slab.take(1024) for _ in range(4)]
+        assert (made, slab.nbytes) == ([2048, 2048], 4096)
+        blocks.append(slab.take(5000))  # more than twice as much
+        assert (made, slab.nbytes) == ([2048, 2048, 5120], 9216)
+        assert slab.take(3584) is None
+        blocks.append(slab.take(3072))  # what is left of the limit
+        assert (made, slab.nbytes) == ([2048, 2048, 5120, 3072], 12288)
+        assert slab.take(1) is None
+        places = sorted((block.ptr, block.ptr + block.high - block.low) for block in blocks)
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+        parts = [(int(memory.ptr), int(memory.ptr) + n) for (_, memory), n in zip(slab._parts, made, strict=True)]
+        assert all(any(low <= start and stop <= high for low, high in parts) for start, stop in places)
+        blocks.clear()
+        assert slab.idle()
+        assert slab.take(5632) is None  # free ranges of two allocations are not joined
+        assert slab.take(5120) is not None
+
+    def test_a_slab_that_grows_takes_all_that_is_packed(self, cp):
+        packed = [offload.pack(numbers(cp, 256 * (i + 1), i), 8192) for i in range(6)]
+        assert not any(one.spill for one in packed)
+        for i in reversed(range(6)):
+            equal(packed[i].unpack(), 256 * (i + 1), i)
+        assert pinned_memory.slab(8192).nbytes == 4 * 8192
+        del packed
+        ag.cuda.empty_cache()
+        assert not pinned_memory._slabs
+
+    def test_a_slab_that_cannot_grow_says_why(self, cp, monkeypatch):
+        slab = pinned_memory.slab(2048)
+
+        def refuse(nbytes):
+            raise MemoryError("no more")
+
+        monkeypatch.setattr(pinned_memory, "page_locked", refuse)
+        packed = [offload.pack(numbers(cp, 256, i), 2048) for i in range(3)]
+        assert [one.spill is None for one in packed] == [True, True, False]
+        with pytest.warns(UserWarning, match=r"into 2048 bytes of page-locked.*it could not grow: no more"):
+            equal(packed[2].unpack(), 256, 2)
+        assert slab.most == 2048  # it does not ask again
+
+    def test_full(self, cp, monkeypatch):
         """What does not fit goes to pageable memory; one warning says a size that is enough."""
+        monkeypatch.setattr(pinned_memory, "GROWTH", 1)
+
         def run(slab_bytes):
             packed = [offload.pack(numbers(cp, 256 * (i + 1), i), slab_bytes) for i in range(8)]
             for i in reversed(range(8)):

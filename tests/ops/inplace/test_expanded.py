@@ -2,10 +2,12 @@
 
 import warnings
 
+import numpy as np
 import pytest
 from against_torch import both, leaf
 
 import autograd_gpu as ag
+from autograd_gpu.backend.cuda import runtime
 
 
 def expanded(m, *sizes):
@@ -167,3 +169,25 @@ def test_recorded_they_are_refused_at_once(write, device):
     with pytest.raises(RuntimeError, match="refers to a single memory location"):
         write(ag, t)
     assert t.tolist() == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (7, 2), (6, 2), (9, 1), (3, 3, 3), (0, 2), (2, 0), (1, 1)], ids=str)
+def test_fill_diagonal_as_numpy(shape, wrap, device):
+    values = np.arange(2.0 * np.prod(shape)).reshape(*shape[:-1], 2 * shape[-1])
+    for view in (lambda a: a[..., ::2], lambda a: a[..., ::2].T, lambda a: a[..., : shape[-1]]):
+        x = ag.tensor(values, device=device)
+        view(x).fill_diagonal_(0.5, wrap)
+        expected = values.copy()
+        np.fill_diagonal(view(expected), 0.5, wrap) if view(expected).size else None
+        np.testing.assert_array_equal(x.numpy(force=True), expected)
+
+
+@pytest.mark.cuda
+def test_fill_diagonal_keeps_the_sign_of_zero(monkeypatch):
+    def refuse(*args): raise AssertionError("CuPy's iterator makes a 0-d array of the value, and +0.0 of -0.0")
+    monkeypatch.setattr(runtime.cupy(), "fill_diagonal", refuse, raising=False)
+    x = ag.ones(2, 2).fill_diagonal_(-0.0)
+    assert np.signbit(x.numpy(force=True)).tolist() == [[True, False], [False, True]]
+    expanded = ag.ones(1, 2).expand(2, 2)
+    assert expanded.fill_diagonal_(-0.0).tolist() == [[0.0, 0.0], [0.0, 0.0]]

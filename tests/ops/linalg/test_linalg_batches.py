@@ -53,10 +53,28 @@ def test_exp_of_what_is_no_number_stays_in_its_matrix(device):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("function", [ag.linalg.lu_factor_ex, ag.matrix_exp])
-def test_a_batch_is_no_loop_over_matrices(function, monkeypatch):
-    def refuse(): raise AssertionError("CuPy's function of one matrix is called")
+def test_exp_of_one_matrix_that_overflows(device):
+    """cupyx's expm reads the trace, and raises OverflowError where its exponential is none."""
+    for corner in (np.inf, 4000.0):
+        found = ag.matrix_exp(ag.tensor([[corner, 0.0], [0.0, 1.0]], dtype=ag.float64, device=device))
+        assert not np.isfinite(found.numpy(force=True)[0, 0])
+    turns = ag.matrix_exp(ag.tensor([[-4000.0, 1.0], [0.0, 1.0]], dtype=ag.float64, device=device)).numpy(force=True)
+    np.testing.assert_allclose(turns, [[0.0, np.e / 4001], [0.0, np.e]], rtol=1e-10)
+
+
+def refuse(): raise AssertionError("CuPy's function of one matrix is called")
+
+
+@pytest.mark.cuda
+def test_a_batch_is_no_loop_over_matrices(monkeypatch):
     monkeypatch.setattr(runtime, "scipy_linalg", refuse)
-    function(ag.eye(3).expand(50, 3, 3))
+    ag.linalg.lu_factor_ex(ag.eye(3).expand(50, 3, 3))
     with pytest.raises(AssertionError):
-        function(ag.eye(3))
+        ag.linalg.lu_factor_ex(ag.eye(3))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("shape", [(3, 3), (50, 3, 3)])
+def test_exp_is_never_cupys(shape, monkeypatch):
+    monkeypatch.setattr(runtime, "scipy_linalg", refuse)
+    ag.matrix_exp(ag.eye(3).expand(*shape))

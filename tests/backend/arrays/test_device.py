@@ -1,0 +1,30 @@
+"""The Device of arrays: one object for each device."""
+
+import copy
+import pickle
+
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu.backend.arrays import placement
+from autograd_gpu.backend.arrays.device import Device, cuda
+
+
+@pytest.mark.cpu
+def test_a_cuda_device_is_one_object():
+    assert cuda(1) is cuda(1)
+    assert cuda(1) == Device("cuda:1") == Device("cuda", 1)
+    assert hash(cuda(1)) == hash(Device("cuda:1"))
+    assert cuda(1) != cuda(0)
+    for other in (copy.deepcopy(cuda(1)), pickle.loads(pickle.dumps(cuda(1)))):
+        assert other == cuda(1)
+
+
+@pytest.mark.cuda
+def test_tensors_of_a_device_share_it(device, monkeypatch):
+    x = ag.ones(2, device=device)
+    first = x.device
+    monkeypatch.setattr(Device, "__init__", lambda self, *words: pytest.fail("a name is read"))
+    assert x.device is first
+    assert (x + 1)[:1].device is first
+    assert placement.resolve(first) is first
