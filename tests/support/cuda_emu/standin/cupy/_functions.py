@@ -21,6 +21,7 @@ import numpy as np
 from . import _creation, _indexing, _loops, _reductions
 from ._array import as_array, ndarray, viewed
 from ._call import call, call_now, change, unpack
+from ._errors import CompileException
 from ._memory import view
 from ._state import current_queue
 from ._table import API
@@ -54,6 +55,7 @@ _BY_CUBLAS = frozenset(("dot", "einsum", "inner", "matmul", "tensordot", "vdot")
 SORTING = frozenset(("in1d", "intersect1d", "isin", "lexsort", "setdiff1d", "setxor1d", "union1d", "unique",
                      "unique_all", "unique_counts", "unique_inverse", "unique_values"))  # fmt: skip
 SORTED = frozenset(("argpartition", "argsort", "partition", "sort"))
+SCANS = frozenset(("cumprod", "cumproduct", "cumsum", "nancumprod", "nancumsum"))
 RENAMED = {"alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct": "cumprod", "round_": "round",
            "trapz": "trapezoid", "in1d": "isin"}  # fmt: skip
 
@@ -146,6 +148,8 @@ def _later(name: str, numpy_function: Callable[..., Any], needs_array: bool, *ar
     out = kwargs.pop("out", None)
     if name in SORTING:
         _check_sorted(args)
+    if name in SCANS:
+        _check_scanned(name, out, *args, **kwargs)
     if needs_array and not _has_array(args) and not _has_array(tuple(kwargs.values())):
         raise TypeError(f"cupy.{name}: the argument must be a cupy.ndarray, not {type(args[0] if args else None)}")
     if name in ("dot", "matmul") and not all(isinstance(arg, ndarray) for arg in args[:2]):
@@ -245,6 +249,14 @@ def check_sortable(dtype: np.dtype, kind: str | None) -> None:
         raise NotImplementedError(f"Sorting arrays with dtype '{dtype}' is not supported")
 
 
+def _check_scanned(name: str, out: Any, a: Any, axis: Any = None, dtype: Any = None) -> None:
+    """CompileException for elements of bfloat16: CuPy's kernels for scans use += and *=, which its bfloat16 lacks."""
+    kept = np.dtype(dtype) if dtype is not None else a.dtype if out is None else out.dtype
+    if kept.name == "bfloat16" and a.size:
+        operator = "*=" if "prod" in name else "+="
+        raise CompileException(f'error: no operator "{operator}" matches these operands', "", name, ())
+
+
 def special(name: str) -> Callable[..., Any] | None:
     """cupyx.scipy.special.<name>, made of SciPy's function."""
     theirs, parameters = getattr(importlib.import_module("scipy.special"), name, None), API["cupyx.scipy.special"][name]
@@ -309,5 +321,5 @@ def own() -> dict[str, Any]:
     """Functions that have a definition of their own."""
     own = {name: value for name, value in vars(_creation).items() if name in API["cupy"] and callable(value)}
     return {**own, "asanyarray": _creation.asarray, "broadcast_arrays": broadcast_arrays, "copyto": copyto,
-            "where": where, "tril": tril, "triu": triu, "clip": clip, "take": _indexing.take,
-            "take_along_axis": _indexing.take_along_axis}  # fmt: skip
+            "where": where, "tril": tril, "triu": triu, "clip": clip,
+            "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip

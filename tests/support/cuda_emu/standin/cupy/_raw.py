@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from ._emulation import SETTINGS
+from ._errors import CompileException as CompileException
 from ._function import Function
 from ._pointers import MemoryPointer
 from ._state import current_device
@@ -30,17 +31,6 @@ def emulator() -> Any:
         sys.modules["cuda_emu"] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return importlib.import_module("cuda_emu.build")
-
-
-class CompileException(Exception):
-    """A source that does not compile; the text is the compiler's."""
-
-    def __init__(self, msg: str, source: str, name: str, options: Any, backend: str = "nvrtc") -> None:
-        super().__init__(msg)
-        self._msg, self.source, self.name, self.options, self.backend = msg, source, name, options, backend
-
-    def get_message(self) -> str:
-        return self._msg
 
 
 class RawModule:
