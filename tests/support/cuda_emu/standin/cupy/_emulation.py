@@ -1,6 +1,7 @@
 """How the stand-in behaves: for tests only, product code never imports this.
 
-AUTOGRAD_GPU_EMU_SCHEDULE, AUTOGRAD_GPU_EMU_ADDRESSES and AUTOGRAD_GPU_EMU_DEVICES set it from the environment.
+AUTOGRAD_GPU_EMU_SCHEDULE, AUTOGRAD_GPU_EMU_ADDRESSES and AUTOGRAD_GPU_EMU_DEVICES set it from the environment. With
+AUTOGRAD_GPU_EMU_COMPUTES=0 the stand-in computes nothing: see README.md.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ class _Settings:
     schedule = "late"
     addresses = "unique"  # or "pool": see _memory.py
     random = random.Random(0)  # decides for the schedule "random"
+    computes = os.environ.get("AUTOGRAD_GPU_EMU_COMPUTES", "1") != "0"
     devices = int(os.environ.get("AUTOGRAD_GPU_EMU_DEVICES", "1"))
     memory = 8 << 30  # bytes of each device
     kernel_check = "none"  # the emulator's build of kernels: none, races, undefined

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ._emulation import SETTINGS
 from ._errors import HazardError
 
 PAGE = mmap.PAGESIZE
@@ -31,7 +32,7 @@ SPREAD = 2 * PAGE  # from the address of one unit of a segment to that of the ne
 PATTERN = b"\xc5"
 KEPT = 4096  # freed blocks that errors can still name
 
-_NONE, _READ_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
+_NONE, _READ, _READ_WRITE = 0, mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
 _FIXED = 0x10
 
@@ -47,7 +48,7 @@ class _Space:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a finalizer may free, and look for its block, in the middle of either method
-        self.low = _libc.mmap(None, SPACE, _NONE, _FLAGS, -1, 0)
+        self.low = _libc.mmap(None, SPACE, _NONE if SETTINGS.computes else _READ, _FLAGS, -1, 0)
         self.next = self.low + PAGE
         self.memory = (ctypes.c_char * SPACE).from_address(self.low)
         self.starts: list[int] = []
@@ -92,7 +93,9 @@ class _Space:
         with self.lock:
             at = bisect.bisect_right(self.starts, address) - 1
             block = self.blocks[at] if at >= 0 else None
-        return block if block is not None and block.ptr <= address <= block.ptr + block.size else None
+        if block is not None and block.ptr <= address <= block.ptr + block.size:
+            return block
+        return None if SETTINGS.computes or not self.low <= address < self.next else ANYTHING
 
 
 class Block:
@@ -154,6 +157,19 @@ def view(ptr: int, shape: tuple, dtype: np.dtype, strides: tuple | None = None, 
 
 
 SPACE_OF_ALL = _Space()
+
+
+class _Anything(Block):
+    """What lies at any address of the device, where nothing is computed and so nothing is watched."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.ptr, self.size, self.device, self.pinned = SPACE_OF_ALL.low, SPACE, 0, False
+        self.accesses, self.freed, self.dead = [], None, False
+
+
+ANYTHING = _Anything()
 
 
 def find(address: int) -> Block | None:

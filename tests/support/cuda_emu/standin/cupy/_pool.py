@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import _errors, _hooks
+from . import _errors, _hooks, _launches
 from ._emulation import SETTINGS
 from ._errors import CUDARuntimeError, OutOfMemoryError
 from ._memory import SPACE_OF_ALL, SPREAD, UNIT, Block
@@ -33,7 +33,8 @@ class Segment:
     def __init__(self, memory: BaseMemory, size: int) -> None:
         self.memory = memory
         self.captured: list[tuple[int, int, Block]] = []
-        self.start = SPACE_OF_ALL.reserve(size // UNIT * SPREAD) if SETTINGS.addresses == "pool" else None
+        pooled = SETTINGS.addresses == "pool" or not SETTINGS.computes
+        self.start = SPACE_OF_ALL.reserve(size // UNIT * SPREAD) if pooled else None
 
     def address(self, low: int) -> int | None:
         """Of the chunk that begins at `low`; None: of its own for each block."""
@@ -114,12 +115,18 @@ class Arena(dict):
 
 
 class PooledMemory(BaseMemory):
-    """A chunk in use, and the block that stands for it."""
+    """A chunk in use, and the block that stands for it; none where nothing is computed."""
+
+    ptr = 0
+    _block: Block | None = None
 
     def __init__(self, chunk: Chunk, pool: SingleDeviceMemoryPool, size: int) -> None:
         self.size, self.pool, self._chunk = chunk.size, weakref.ref(pool), chunk
         self.device_id = pool.device_id
         address = chunk.segment.address(chunk.low)
+        if not SETTINGS.computes:
+            self.ptr = address
+            return
         if address is not None:
             _finish_former(address - UNIT, chunk.segment.address(chunk.low + chunk.size) - UNIT)
         self._block = block = Block(size, self.device_id, chunk.queue, ptr=address)
@@ -137,7 +144,8 @@ class PooledMemory(BaseMemory):
         if not self.ptr:
             return
         ptr, self.ptr = self.ptr, 0
-        DEVICES[self.device_id].release(self._block)
+        if self._block is not None:
+            DEVICES[self.device_id].release(self._block)
         pool = self.pool()
         if pool is None:
             return
@@ -148,7 +156,7 @@ class PooledMemory(BaseMemory):
                 pool.free(self._chunk)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # at the end `sys` is gone
-        if getattr(self, "_block", None) is not None and not is_finalizing():
+        if not is_finalizing():
             self.free()
 
 
@@ -175,6 +183,8 @@ class SingleDeviceMemoryPool:
         if not size:
             return MemoryPointer(Memory(0), 0)
         rounded = -(-size // UNIT) * UNIT
+        if _launches.ACTIVE:
+            _launches.count("allocations")
         if not _hooks.get_memory_hooks():
             return MemoryPointer(self._malloc(size, rounded), 0)
         with _hooks.around("malloc", device_id=self.device_id, size=size, mem_size=rounded) as done:
@@ -216,6 +226,8 @@ class SingleDeviceMemoryPool:
             if self._limit and self._total + size > self._limit:
                 continue
             try:
+                if _launches.ACTIVE:
+                    _launches.count("device_allocations")
                 with _hooks.around("alloc", device_id=self.device_id, mem_size=size) as done:
                     pointer = self._allocator(size)
                     done.update(mem_ptr=pointer.mem.ptr if _hooks.get_memory_hooks() else 0)
