@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
-from .library_tables import repeats, table
+from .library_tables import WIDTH, repeats, table
 from .report import OURS, three_digits
 
 PACKAGE = "us, package"
@@ -21,4 +22,5 @@ def summary(result: dict[str, Any]) -> str:
         rows.append([case["case"], *[f"{counts[name]:,}" for name in names],
                      three_digits(counts[PACKAGE] / 1e3), three_digits(found["median_s"] * 1e3)])  # fmt: skip
     times = f"ms of the CPU, medians of {repeats(cases)}: in the package, with the stand-in for CuPy"
-    return f"**{result['title']}** ({times})\n\n{table(['', *names, 'package', 'with stand-in'], rows)}"
+    heading = textwrap.fill(f"**{result['title']}** ({times})", WIDTH)
+    return f"{heading}\n\n{table(['', *names, 'package', 'with stand-in'], rows)}"

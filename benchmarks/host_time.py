@@ -3,7 +3,7 @@
 There is no device: the steps run on a CuPy that knows shapes and addresses and computes nothing (the stand-in of
 tests/support/cuda_emu with AUTOGRAD_GPU_EMU_COMPUTES=0), in a process of their own. So the figures are counts of the
 host's work and never times of a GPU. The counts are exact, and tests/ci/test_host_time.py bounds them; the time is that
-of this machine's CPU, and about half of it is the stand-in's own. host_steps.py has the steps and explains the counts.
+of this machine's CPU, and most of it is the stand-in's own. host_steps.py has the steps and explains the counts.
 """
 
 from __future__ import annotations
