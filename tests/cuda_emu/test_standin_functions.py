@@ -92,6 +92,25 @@ def test_a_with_goes_back_to_the_outer_one(xp):
 # ---- functions that are not NumPy's ------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("value", [-0.0, 0.0, 3.0])
+def test_fill_diagonal_loses_the_sign_of_a_zero(xp, value):
+    """It copies the number to the device, where a zero of either sign is a memset."""
+    a = xp.full((3, 4), 7.0)
+    xp.fill_diagonal(a, value)
+    assert a.tolist() == [[value, 7, 7, 7], [7, value, 7, 7], [7, 7, value, 7]]
+    assert not xp.signbit(a).any()
+
+
+def test_fill_diagonal_wraps_and_refuses(xp):
+    a = xp.zeros((5, 2))
+    xp.fill_diagonal(a, xp.asarray(1), wrap=True)
+    assert a.tolist() == [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1]]
+    with pytest.raises(ValueError, match="array must be at least 2-d"):
+        xp.fill_diagonal(xp.zeros(3), 1)
+    with pytest.raises(ValueError, match="All dimensions of input must be of equal length"):
+        xp.fill_diagonal(xp.zeros((2, 2, 3)), 1)
+
+
 SCANS = {
     "cumsum": lambda xp, x: xp.cumsum(x), "cumprod": lambda xp, x: xp.cumprod(x, axis=1),
     "nancumsum": lambda xp, x: xp.nancumsum(x, axis=0), "method": lambda xp, x: x.cumsum(axis=0),

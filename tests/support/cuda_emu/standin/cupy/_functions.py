@@ -38,7 +38,7 @@ NOW = frozenset((
     "polyfit", "roots", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values",
 ))  # fmt: skip
-CHANGING = frozenset(("fill_diagonal", "place", "put", "put_along_axis", "putmask"))
+CHANGING = frozenset(("place", "put", "put_along_axis", "putmask"))
 METADATA = frozenset((
     "can_cast", "common_type", "iscomplexobj", "isfortran", "isrealobj", "isscalar", "issubdtype", "may_share_memory",
     "min_scalar_type", "mintypecode", "ndim", "promote_types", "result_type", "shape", "shares_memory", "size",
@@ -312,6 +312,16 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ndarray | 
     change("copyto", dst, np.copyto, given)
 
 
+def fill_diagonal(a: ndarray, val: Any, wrap: bool = False) -> None:
+    """CuPy assigns to a slice of `a.flat`, which copies `val` to the device first: a number as a fill."""
+    if a.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if a.ndim > 2 and len(set(a.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    value = _creation.asarray(val, a.dtype)
+    change("fill_diagonal", a, lambda raw, filling: np.fill_diagonal(raw, filling, wrap), (value,))
+
+
 def broadcast_arrays(*args: ndarray) -> list[ndarray]:
     shape = np.broadcast_shapes(*[array.shape for array in args])
     return [function("broadcast_to")(array, shape) for array in args]
@@ -321,5 +331,5 @@ def own() -> dict[str, Any]:
     """Functions that have a definition of their own."""
     own = {name: value for name, value in vars(_creation).items() if name in API["cupy"] and callable(value)}
     return {**own, "asanyarray": _creation.asarray, "broadcast_arrays": broadcast_arrays, "copyto": copyto,
-            "where": where, "tril": tril, "triu": triu, "clip": clip,
+            "fill_diagonal": fill_diagonal, "where": where, "tril": tril, "triu": triu, "clip": clip,
             "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip

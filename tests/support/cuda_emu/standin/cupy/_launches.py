@@ -72,7 +72,7 @@ def counted() -> Iterator[Launches]:
 NOTHING = frozenset(("event", "end of the copy", "host function", "callback", "freeing"))
 TRANSFERS = frozenset(("host to device copy", "device to host copy", "memcpy with the host"))
 # One kernel, whatever the arguments; ufuncs add their names. The last ones copy what cannot be a view.
-ONE = {"fill", "copy", "copyto", "memcpy", "memset", "assignment", "take", "arange", "tri", "clip",
+ONE = {"fill", "fill_diagonal", "copy", "copyto", "memcpy", "memset", "assignment", "take", "arange", "tri", "clip",
        "all", "any", "reshape", "ravel", "flatten"}  # fmt: skip
 
 
