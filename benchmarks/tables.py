@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import hessian_tables, kernel_tables, memory_tables, op_tables
+from . import hessian_tables, host_tables, kernel_tables, memory_tables, op_tables
 from .environment import blas_kernels, place
 from .library_tables import WIDTH, by_library
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
-    "saved_memory", "programs", "kernels", "ops",
+    "saved_memory", "programs", "kernels", "ops", "host_time",
 )  # fmt: skip
 NAMED = 8  # cases that were not measured, by name
 READING = (
@@ -128,6 +128,7 @@ SUMMARIES = {
     "kernels": kernel_tables.summary,
     "saved_memory": memory_tables.summary,
     "hessian": hessian_tables.summary,
+    "host_time": host_tables.summary,
 }
 
 

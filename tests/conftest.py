@@ -24,6 +24,7 @@ SCHEDULE = pytest.StashKey[str]()  # present in an emulated run: the order in wh
 def pytest_addoption(parser):
     parser.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where tensors live")
     parser.addoption("--schedule", default="late", help="how emulated streams run: late, eager, random:SEED")
+    parser.addoption("--addresses", default="unique", help="of emulated memory: unique, or pool, as CuPy repeats them")
     gpu_session.add_options(parser)
 
 
@@ -59,6 +60,7 @@ def _emulate(config):
     assert "cupy" not in sys.modules, "CuPy was imported before the stand-in could take its place"
     sys.path.insert(0, str(STAND_IN))
     os.environ["AUTOGRAD_GPU_EMU_SCHEDULE"] = config.getoption("schedule")
+    os.environ["AUTOGRAD_GPU_EMU_ADDRESSES"] = config.getoption("addresses")
     config.stash[SCHEDULE] = config.getoption("schedule")
 
 
@@ -73,7 +75,8 @@ def _device_header(config):
     if config.getoption("device") == "cpu":
         return "device: cpu"
     if SCHEDULE in config.stash:
-        return f"device: cuda (emulated), no NVIDIA driver answers; streams run {config.stash[SCHEDULE]}"
+        settings = f"streams run {config.stash[SCHEDULE]}, addresses are {config.getoption('addresses')}"
+        return f"device: cuda (emulated), no NVIDIA driver answers; {settings}"
     import cupy
 
     gpu = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())

@@ -17,6 +17,7 @@ from benchmarks import (
     counting,
     foreach,
     hessian,
+    host_time,
     kernel_tables,
     kernels,
     library_tables,
@@ -39,7 +40,7 @@ from benchmarks.report import LOOP, OURS, Report
 pytestmark = pytest.mark.cpu
 
 MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, optimizer_step, foreach, saved_memory,
-           programs, kernels, ops)  # fmt: skip
+           programs, kernels, ops, host_time)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",

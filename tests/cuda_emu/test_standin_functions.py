@@ -1,9 +1,11 @@
-"""What CuPy promises of launches and of the current stream, asked as in test_standin.py: on a GPU, of CuPy itself."""
+"""What CuPy promises of launches, of the current stream and of some functions, asked as in test_standin.py: on a GPU,
+of CuPy itself."""
 
 import ctypes
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 
@@ -21,6 +23,13 @@ def xp():
     import cupy
 
     return cupy
+
+
+@pytest.fixture(scope="module")
+def linalg():
+    import cupyx.scipy.linalg
+
+    return cupyx.scipy.linalg
 
 
 def test_the_function_behind_a_kernel(xp):
@@ -78,3 +87,79 @@ def test_a_with_goes_back_to_the_outer_one(xp):
             assert xp.cuda.get_current_stream() is inner
         assert xp.cuda.get_current_stream() is outer
     assert xp.cuda.get_current_stream() == null
+
+
+# ---- functions that are not NumPy's ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [-0.0, 0.0, 3.0])
+def test_fill_diagonal_loses_the_sign_of_a_zero(xp, value):
+    """It copies the number to the device, where a zero of either sign is a memset."""
+    a = xp.full((3, 4), 7.0)
+    xp.fill_diagonal(a, value)
+    assert a.tolist() == [[value, 7, 7, 7], [7, value, 7, 7], [7, 7, value, 7]]
+    assert not xp.signbit(a).any()
+
+
+def test_fill_diagonal_wraps_and_refuses(xp):
+    a = xp.zeros((5, 2))
+    xp.fill_diagonal(a, xp.asarray(1), wrap=True)
+    assert a.tolist() == [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1]]
+    with pytest.raises(ValueError, match="array must be at least 2-d"):
+        xp.fill_diagonal(xp.zeros(3), 1)
+    with pytest.raises(ValueError, match="All dimensions of input must be of equal length"):
+        xp.fill_diagonal(xp.zeros((2, 2, 3)), 1)
+
+
+SCANS = {
+    "cumsum": lambda xp, x: xp.cumsum(x), "cumprod": lambda xp, x: xp.cumprod(x, axis=1),
+    "nancumsum": lambda xp, x: xp.nancumsum(x, axis=0), "method": lambda xp, x: x.cumsum(axis=0),
+    "accumulate": lambda xp, x: xp.add.accumulate(x), "dtype=": lambda xp, x: x.astype("float32").cumsum(0, x.dtype),
+    "out=": lambda xp, x: xp.cumsum(x.astype("float32"), 0, out=xp.zeros_like(x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_no_scan_of_bfloat16_compiles(xp, name):
+    """CuPy's bfloat16 has neither += nor *=, which its kernels for scans use."""
+    with pytest.raises(xp.cuda.compiler.CompileException, match=r"no operator"):
+        SCANS[name](xp, xp.ones((2, 3), "bfloat16"))
+
+
+def test_scans_beside_those_of_bfloat16(xp):
+    x = xp.ones((2, 3), "bfloat16")
+    assert xp.cumsum(x, dtype="float32").tolist() == [1, 2, 3, 4, 5, 6]
+    assert xp.cumsum(x[:0], axis=1).shape == (0, 3)
+    assert xp.cumprod(xp.full(3, 2, "float16")).tolist() == [2, 4, 8]
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_expm(xp, linalg, dtype, scale):
+    a = (scale * np.random.normal(size=(4, 4))).astype(dtype)
+    found, expected = linalg.expm(xp.asarray(a)), scipy.linalg.expm(a)
+    assert found.dtype == dtype
+    assert abs(found.get() - expected).max() <= (1e-4 if dtype == "float32" else 1e-11) * abs(expected).max()
+
+
+def test_expm_of_integers_and_of_nothing(xp, linalg):
+    np.testing.assert_allclose(linalg.expm(xp.asarray([[1, 2], [0, 1]])).get(), np.e * np.array([[1, 2], [0, 1]]))
+    assert linalg.expm(xp.zeros((0, 0), "float32")).shape == (0, 0)
+
+
+@pytest.mark.parametrize(("matrix", "message"), [
+    ([[0, np.inf], [0, 0]], "cannot convert float infinity to integer"), ([[800, 0], [0, 800]], "math range error"),
+], ids=["an infinite norm", "a large trace"])  # fmt: skip
+def test_expm_overflows_on_the_host(xp, linalg, matrix, message):
+    with pytest.raises(OverflowError, match=message):
+        linalg.expm(xp.asarray(matrix, "float64"))
+
+
+@pytest.mark.parametrize("matrix", [[[np.nan, 0], [0, 1]], [[np.inf, 0], [0, 1]]], ids=["NaN", "infinite trace"])
+def test_expm_of_what_has_no_norm_is_nan(xp, linalg, matrix):
+    assert xp.isnan(linalg.expm(xp.asarray(matrix))).all()
+
+
+def test_expm_takes_one_matrix(xp, linalg):
+    with pytest.raises(ValueError, match="1- or 2-d"):
+        linalg.expm(xp.zeros((2, 3, 3)))

@@ -42,6 +42,7 @@ CASES = {
     "cp.ones_like(a.x)": {"fill": 1},
     "a.x.fill(a.scalar)": {"fill": 2},  # compared with 0 first
     "cp.eye(3)": {"eye": 2},
+    "cp.fill_diagonal(a.x, 3)": {"fill": 1, "fill_diagonal": 1},  # the number goes to the device first
     "cp.arange(5)": {"arange": 1},
     "a.x.__setitem__((slice(1), 0), 3.0)": {"fill": 1},
     "a.x.__setitem__(0, a.y[1])": {"assignment": 1},

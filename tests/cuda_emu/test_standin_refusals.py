@@ -123,7 +123,7 @@ def test_gemm_addresses(cp, wrong, text):
     from cupy_backends.cuda.libs import cublas
 
     one, host, a = np.ones(2, "float32"), np.ones(64, "float32"), cp.ones((8, 8), "float32")
-    c, freed, short = cp.empty_like(a), cp.ones((8, 8), "float32").data.ptr, cp.empty(63, "float32")
+    c, short, freed = cp.empty_like(a), cp.empty(63, "float32"), cp.ones((8, 8), "float32").data.ptr
     named = {"host": host.ctypes.data, "freed": freed, "short": short.data.ptr, "odd": a.data.ptr + 2,
              "device": a.data.ptr}  # fmt: skip
     arguments = {"alpha": one.ctypes.data, "A": a.data.ptr, "B": a.data.ptr, "C": c.data.ptr, "lda": 8}

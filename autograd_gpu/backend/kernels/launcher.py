@@ -31,7 +31,7 @@ def launch(name: str, shape: Launch, *arguments: Any, label: str | None = None) 
     for (parameter, dtype, scalars), value in zip(parameters, arguments, strict=True):
         if scalars is not None:
             try:
-                typed.append(scalars[value] if value else scalars.zeros[math.copysign(1.0, value) < 0])
+                typed.append(scalars.of(value))
             except TypeError:  # a 0-d array, which is not hashable
                 typed.append(scalars.make(value))
             continue

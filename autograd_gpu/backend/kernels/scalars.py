@@ -28,16 +28,18 @@ class Scalars(dict[Any, Any]):
 
     @functools.cached_property
     def zeros(self) -> tuple[Any, Any]:
-        """0 and -0.0, which are equal as keys: a launch takes them from here, by their sign."""
+        """0 and -0.0, which are equal as keys."""
         return self.make(0), self.make(-0.0 if self.dtype.kind == "f" else 0)
+
+    def of(self, value: Any) -> Any:
+        """The scalar of a number, cached; TypeError for a 0-d array, which is not hashable."""
+        return self[value] if value else self.zeros[copysign(1.0, value) < 0]
 
     def make(self, value: Any) -> Any:
         """A new scalar, not cached; OverflowError or ValueError if the value is out of the type's range."""
         return runtime.cupy()._core._scalar.CScalar(value, self.dtype)
 
     def __missing__(self, value: Any) -> Any:
-        if value == 0:
-            return self.zeros[copysign(1.0, value) < 0]
         scalar = self.make(value)
         if len(self) >= _MAX_CACHED:
             self.clear()
@@ -56,7 +58,7 @@ class Structs:
             raise ValueError(f"the kernel takes {self.dtype} by value, not {value.dtype}")
         return value
 
-    __getitem__ = make
+    of = make
 
 
 SCALARS = {dtype: Scalars(dtype) for dtype in (int32, int64, uint64, float32, float64)}  # the types of parameters

@@ -12,12 +12,14 @@ import numpy as np
 
 from . import _clock, _sync
 from ._access import access, check_device, pinned_access, upload
+from ._emulation import SETTINGS
 from ._memory import view
 from ._pointers import MemoryPointer, UnownedMemory
 from ._pool import alloc
 from ._state import current_device, current_queue
 
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
+_host_memory = np.empty if SETTINGS.computes else np.zeros
 SCALARS = (bool, int, float, complex, np.generic)
 
 
@@ -174,7 +176,7 @@ class ndarray:
         else:
             order = order.upper()
             fortran = order == "F" or (order == "A" and raw.flags.f_contiguous and not raw.flags.c_contiguous)
-            out = np.empty(raw.shape, raw.dtype, order="F" if fortran else "C")
+            out = _host_memory(raw.shape, raw.dtype, order="F" if fortran else "C")
         queue = current_queue(stream)
         if queue.capture is not None:
             raise RuntimeError("the current stream is capturing, so D2H transfers are disallowed")

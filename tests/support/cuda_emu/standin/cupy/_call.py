@@ -18,6 +18,7 @@ import numpy as np
 from . import _launches, _rules
 from ._access import access, check_device
 from ._array import as_array, ndarray, new
+from ._emulation import SETTINGS
 from ._state import current_queue
 
 _REMEMBERED = 8192
@@ -148,6 +149,9 @@ def call_now(name: str, function: Callable[..., Any], args: Sequence[Any], kwarg
 
 def wait_for(name: str, arrays: Sequence[ndarray]) -> None:
     """Lets the host wait until the current stream may read `arrays`, and is done with what comes before."""
+    if not SETTINGS.computes:
+        raise NotImplementedError(f"{name} goes by values, of which there are none: the stand-in computes nothing "
+                                  "(AUTOGRAD_GPU_EMU_COMPUTES=0)")
     queue = current_queue()
     queue.push(lambda: None, name, [access(array, False) for array in arrays])
     queue.synchronize()

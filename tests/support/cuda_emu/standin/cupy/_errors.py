@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._table import API
 
 _DRIVER_TEXTS = {
@@ -41,6 +43,17 @@ _OF_THE_RUNTIME = frozenset((
 def refused(status: int, what: str) -> RuntimeError:
     """The error for work on a stream that takes none: of the library that CuPy asks for it."""
     return CUDARuntimeError(status) if what in _OF_THE_RUNTIME else CUDADriverError(status)
+
+
+class CompileException(Exception):
+    """A source that does not compile; the text is the compiler's."""
+
+    def __init__(self, msg: str, source: str, name: str, options: Any, backend: str = "nvrtc") -> None:
+        super().__init__(msg)
+        self._msg, self.source, self.name, self.options, self.backend = msg, source, name, options, backend
+
+    def get_message(self) -> str:
+        return self._msg
 
 
 class OutOfMemoryError(MemoryError):

@@ -44,6 +44,9 @@ class Function:
         self, grid: tuple, block: tuple, args: Any, shared_mem: int = 0, stream: Any = None,
         enable_cooperative_groups: bool = False,
     ) -> None:  # fmt: skip
+        if not SETTINGS.computes:
+            current_queue(stream).push(_nothing, self._name, (), 1)
+            return
         grid, block = _three("grid", grid), _three("block", block)
         name, kernel, queue = self._name, self._compiled, current_queue(stream)
         self._check_launch(args, enable_cooperative_groups)
@@ -85,6 +88,10 @@ class Function:
         parameters = self._compiled.parameters
         if len(args) != len(parameters):
             raise TypeError(f"{self._name} has {len(parameters)} parameters, got {len(args)} arguments")
+
+
+def _nothing() -> None:
+    """The work of a kernel where nothing is computed."""
 
 
 def _three(name: str, sizes: tuple) -> tuple[int, int, int]:

@@ -21,6 +21,7 @@ import numpy as np
 from . import _creation, _indexing, _loops, _reductions
 from ._array import as_array, ndarray, viewed
 from ._call import call, call_now, change, unpack
+from ._errors import CompileException
 from ._memory import view
 from ._state import current_queue
 from ._table import API
@@ -37,7 +38,7 @@ NOW = frozenset((
     "polyfit", "roots", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values",
 ))  # fmt: skip
-CHANGING = frozenset(("fill_diagonal", "place", "put", "put_along_axis", "putmask"))
+CHANGING = frozenset(("place", "put", "put_along_axis", "putmask"))
 METADATA = frozenset((
     "can_cast", "common_type", "iscomplexobj", "isfortran", "isrealobj", "isscalar", "issubdtype", "may_share_memory",
     "min_scalar_type", "mintypecode", "ndim", "promote_types", "result_type", "shape", "shares_memory", "size",
@@ -54,6 +55,7 @@ _BY_CUBLAS = frozenset(("dot", "einsum", "inner", "matmul", "tensordot", "vdot")
 SORTING = frozenset(("in1d", "intersect1d", "isin", "lexsort", "setdiff1d", "setxor1d", "union1d", "unique",
                      "unique_all", "unique_counts", "unique_inverse", "unique_values"))  # fmt: skip
 SORTED = frozenset(("argpartition", "argsort", "partition", "sort"))
+SCANS = frozenset(("cumprod", "cumproduct", "cumsum", "nancumprod", "nancumsum"))
 RENAMED = {"alltrue": "all", "sometrue": "any", "product": "prod", "cumproduct": "cumprod", "round_": "round",
            "trapz": "trapezoid", "in1d": "isin"}  # fmt: skip
 
@@ -146,6 +148,8 @@ def _later(name: str, numpy_function: Callable[..., Any], needs_array: bool, *ar
     out = kwargs.pop("out", None)
     if name in SORTING:
         _check_sorted(args)
+    if name in SCANS:
+        _check_scanned(name, out, *args, **kwargs)
     if needs_array and not _has_array(args) and not _has_array(tuple(kwargs.values())):
         raise TypeError(f"cupy.{name}: the argument must be a cupy.ndarray, not {type(args[0] if args else None)}")
     if name in ("dot", "matmul") and not all(isinstance(arg, ndarray) for arg in args[:2]):
@@ -245,6 +249,14 @@ def check_sortable(dtype: np.dtype, kind: str | None) -> None:
         raise NotImplementedError(f"Sorting arrays with dtype '{dtype}' is not supported")
 
 
+def _check_scanned(name: str, out: Any, a: Any, axis: Any = None, dtype: Any = None) -> None:
+    """CompileException for elements of bfloat16: CuPy's kernels for scans use += and *=, which its bfloat16 lacks."""
+    kept = np.dtype(dtype) if dtype is not None else a.dtype if out is None else out.dtype
+    if kept.name == "bfloat16" and a.size:
+        operator = "*=" if "prod" in name else "+="
+        raise CompileException(f'error: no operator "{operator}" matches these operands', "", name, ())
+
+
 def special(name: str) -> Callable[..., Any] | None:
     """cupyx.scipy.special.<name>, made of SciPy's function."""
     theirs, parameters = getattr(importlib.import_module("scipy.special"), name, None), API["cupyx.scipy.special"][name]
@@ -300,6 +312,16 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ndarray | 
     change("copyto", dst, np.copyto, given)
 
 
+def fill_diagonal(a: ndarray, val: Any, wrap: bool = False) -> None:
+    """CuPy assigns to a slice of `a.flat`, which copies `val` to the device first: a number as a fill."""
+    if a.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if a.ndim > 2 and len(set(a.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    value = _creation.asarray(val, a.dtype)
+    change("fill_diagonal", a, lambda raw, filling: np.fill_diagonal(raw, filling, wrap), (value,))
+
+
 def broadcast_arrays(*args: ndarray) -> list[ndarray]:
     shape = np.broadcast_shapes(*[array.shape for array in args])
     return [function("broadcast_to")(array, shape) for array in args]
@@ -309,5 +331,5 @@ def own() -> dict[str, Any]:
     """Functions that have a definition of their own."""
     own = {name: value for name, value in vars(_creation).items() if name in API["cupy"] and callable(value)}
     return {**own, "asanyarray": _creation.asarray, "broadcast_arrays": broadcast_arrays, "copyto": copyto,
-            "where": where, "tril": tril, "triu": triu, "clip": clip, "take": _indexing.take,
-            "take_along_axis": _indexing.take_along_axis}  # fmt: skip
+            "fill_diagonal": fill_diagonal, "where": where, "tril": tril, "triu": triu, "clip": clip,
+            "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ._emulation import SETTINGS
 from ._errors import HazardError
 from ._queue import Queue
 from ._state import current_device, current_queue
@@ -86,7 +87,8 @@ def used(handle: int, queue: Queue) -> Iterator[Handle]:
 
 def let_others_run() -> None:
     """Gives up the interpreter lock, as CuPy does around a call of cuBLAS."""
-    time.sleep(0)
+    if SETTINGS.computes:
+        time.sleep(0)
 
 
 # ---- CuPy's own ----------------------------------------------------------------------------------------

@@ -18,12 +18,18 @@ from typing import Any
 
 class Launches:
     """Kernels by name (memcpy and memset of device memory are kernels, too), products of cuBLAS, copies to or from the
-    host; and the names of functions whose kernels nobody has counted in CuPy's source."""
+    host; requests for memory and those that went on to the device (cudaMalloc); calls in which the host waits for the
+    device; and the names of functions whose kernels nobody has counted in CuPy's source."""
 
     def __init__(self) -> None:
         self.kernels: Counter[str] = Counter()
-        self.products = self.transfers = 0
+        self.products = self.to_device = self.to_host = 0
+        self.allocations = self.device_allocations = self.waits = 0
         self.guessed: set[str] = set()
+
+    @property
+    def transfers(self) -> int:
+        return self.to_device + self.to_host
 
     @property
     def total(self) -> int:
@@ -66,8 +72,15 @@ def counted() -> Iterator[Launches]:
 NOTHING = frozenset(("event", "end of the copy", "host function", "callback", "freeing"))
 TRANSFERS = frozenset(("host to device copy", "device to host copy", "memcpy with the host"))
 # One kernel, whatever the arguments; ufuncs add their names. The last ones copy what cannot be a view.
-ONE = {"fill", "copy", "copyto", "memcpy", "memset", "assignment", "take", "arange", "tri", "clip", "all", "any",
-       "reshape", "ravel", "flatten"}  # fmt: skip
+ONE = {"fill", "fill_diagonal", "copy", "copyto", "memcpy", "memset", "assignment", "take", "arange", "tri", "clip",
+       "all", "any", "reshape", "ravel", "flatten"}  # fmt: skip
+
+
+def count(what: str) -> None:
+    """Counts one of `allocations`, `device_allocations` or `waits`."""
+    with _LOCK:
+        for found in ACTIVE:
+            setattr(found, what, getattr(found, what) + 1)
 
 
 def add(what: str, accesses: Sequence[Any], kernels: int | None = None) -> None:
@@ -80,7 +93,9 @@ def add(what: str, accesses: Sequence[Any], kernels: int | None = None) -> None:
     with _LOCK:
         for found in ACTIVE:
             if what in TRANSFERS:
-                found.transfers += 1
+                to_device = any(access[4] and not getattr(access[0], "pinned", False) for access in accesses)
+                found.to_device += to_device
+                found.to_host += not to_device
                 if what == "device to host copy" and not accesses[0][3].flags.forc:
                     found.kernels["copy"] += 1  # made contiguous first
             elif what == "gemm":

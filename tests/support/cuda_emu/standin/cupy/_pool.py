@@ -1,7 +1,9 @@
 """CuPy's memory pool: chunks of device memory, kept per stream when freed, split and merged as CuPy does.
 
-The chunks are accounts only: every allocation gets a watched block of its own (_memory.py), so that a bug meets an
-unreadable page where the real pool would hand out somebody else's data.
+The chunks are accounts: every allocation gets a watched block of its own (_memory.py), so that a bug meets an
+unreadable page where the real pool would hand out somebody else's data. With `configure(addresses="pool")` a block gets
+the address that its chunk has in its segment: the next owner of the chunk, the same. Among free chunks of one size
+CuPy takes that whose object has the lowest address, so that which one it is differs between processes there, too.
 """
 
 from __future__ import annotations
@@ -16,23 +18,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import _errors, _hooks
+from . import _errors, _hooks, _launches
 from ._emulation import SETTINGS
 from ._errors import CUDARuntimeError, OutOfMemoryError
-from ._memory import Block
+from ._memory import SPACE_OF_ALL, SPREAD, UNIT, Block
 from ._pointers import BaseMemory, Memory, MemoryPointer, malloc, malloc_for_pool
 from ._queue import DEVICES, LOCK
 from ._state import current_device, current_queue
-
-UNIT = 512
 
 
 class Segment:
     """One cudaMalloc of a pool, and the blocks of graphs that may come to life again when a graph is launched."""
 
-    def __init__(self, memory: BaseMemory) -> None:
+    def __init__(self, memory: BaseMemory, size: int) -> None:
         self.memory = memory
         self.captured: list[tuple[int, int, Block]] = []
+        pooled = SETTINGS.addresses == "pool" or not SETTINGS.computes
+        self.start = SPACE_OF_ALL.reserve(size // UNIT * SPREAD) if pooled else None
+
+    def address(self, low: int) -> int | None:
+        """Of the chunk that begins at `low`; None: of its own for each block."""
+        return None if self.start is None else self.start + low // UNIT * SPREAD + UNIT
 
 
 class Chunk:
@@ -109,12 +115,21 @@ class Arena(dict):
 
 
 class PooledMemory(BaseMemory):
-    """A chunk in use, and the block that stands for it."""
+    """A chunk in use, and the block that stands for it; none where nothing is computed."""
+
+    ptr = 0
+    _block: Block | None = None
 
     def __init__(self, chunk: Chunk, pool: SingleDeviceMemoryPool, size: int) -> None:
         self.size, self.pool, self._chunk = chunk.size, weakref.ref(pool), chunk
         self.device_id = pool.device_id
-        self._block = block = Block(size, self.device_id, chunk.queue)
+        address = chunk.segment.address(chunk.low)
+        if not SETTINGS.computes:
+            self.ptr = address
+            return
+        if address is not None:
+            _finish_former(address - UNIT, chunk.segment.address(chunk.low + chunk.size) - UNIT)
+        self._block = block = Block(size, self.device_id, chunk.queue, ptr=address)
         self.ptr = block.ptr
         capture = chunk.queue.capture
         high = chunk.low + chunk.size
@@ -129,7 +144,8 @@ class PooledMemory(BaseMemory):
         if not self.ptr:
             return
         ptr, self.ptr = self.ptr, 0
-        DEVICES[self.device_id].release(self._block)
+        if self._block is not None:
+            DEVICES[self.device_id].release(self._block)
         pool = self.pool()
         if pool is None:
             return
@@ -140,8 +156,19 @@ class PooledMemory(BaseMemory):
                 pool.free(self._chunk)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # at the end `sys` is gone
-        if getattr(self, "_block", None) is not None and not is_finalizing():
+        if not is_finalizing():
             self.free()
+
+
+def _finish_former(low: int, high: int) -> None:
+    """Lets streams run up to where they free what had these addresses. A graph's memory stays as it is."""
+    for block in SPACE_OF_ALL.former(low, high):
+        device, home = DEVICES[block.device], block.home
+        device.release_all()
+        while home.returned:
+            device.release(home.returned.popleft())
+        if not block.dead and block.freeing:
+            home.run_to(block.freeing.number)
 
 
 class SingleDeviceMemoryPool:
@@ -156,6 +183,8 @@ class SingleDeviceMemoryPool:
         if not size:
             return MemoryPointer(Memory(0), 0)
         rounded = -(-size // UNIT) * UNIT
+        if _launches.ACTIVE:
+            _launches.count("allocations")
         if not _hooks.get_memory_hooks():
             return MemoryPointer(self._malloc(size, rounded), 0)
         with _hooks.around("malloc", device_id=self.device_id, size=size, mem_size=rounded) as done:
@@ -168,7 +197,7 @@ class SingleDeviceMemoryPool:
         with LOCK:
             chunk = self._arena(queue).take(rounded)
             if chunk is None:
-                chunk = Chunk(Segment(self._grow(rounded)), 0, rounded, queue)
+                chunk = Chunk(Segment(self._grow(rounded), rounded), 0, rounded, queue)
             self._used += rounded
             return PooledMemory(chunk, self, size)
 
@@ -197,6 +226,8 @@ class SingleDeviceMemoryPool:
             if self._limit and self._total + size > self._limit:
                 continue
             try:
+                if _launches.ACTIVE:
+                    _launches.count("device_allocations")
                 with _hooks.around("alloc", device_id=self.device_id, mem_size=size) as done:
                     pointer = self._allocator(size)
                     done.update(mem_ptr=pointer.mem.ptr if _hooks.get_memory_hooks() else 0)

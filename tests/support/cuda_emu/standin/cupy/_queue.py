@@ -49,6 +49,7 @@ class Queue:
         self.epoch = HOST.epoch
         self.capture: Any = None
         self.owner: int | None = None  # the thread whose own default stream it is
+        self.nothing = Operation(self, 0, {}, lambda: None, "nothing", ("", 0))  # all that is pushed, if none is run
         self.returned: deque[Any] = deque()  # blocks of the owner's that other threads have freed
 
     def __str__(self) -> str:
@@ -62,6 +63,8 @@ class Queue:
             _emulation.check()
         if _launches.ACTIVE and self.capture is None:
             _launches.add(what, accesses, kernels)
+        if not SETTINGS.computes:
+            return self.nothing
         if self.device.releasing and not self.device.busy:
             self.device.release_all()
         while self.returned:
@@ -156,6 +159,12 @@ class Queue:
         return self.capture is not None
 
     def synchronize(self) -> None:
+        if _launches.ACTIVE:
+            _launches.count("waits")
+        self.finish()
+
+    def finish(self) -> None:
+        """Runs everything and tells the host."""
         with LOCK:
             if self.capture is not None:
                 self.capture.refuse()
@@ -172,7 +181,7 @@ class Queue:
             self.run_to(self.finished + 1)
             if self.pending:
                 return False
-            self.synchronize()
+            self.finish()
             return True
 
 
@@ -209,12 +218,14 @@ class Device:
                 self.retired.append(queue)
 
     def synchronize(self) -> None:
+        if _launches.ACTIVE:
+            _launches.count("waits")
         with LOCK:
             for queue in self.queues.values():
                 if queue.capture is not None:
                     queue.capture.refuse()
             for queue in (*self.queues.values(), *self.retired):
-                queue.synchronize()
+                queue.finish()
             self.retired.clear()
 
     def release(self, block: Any) -> None:

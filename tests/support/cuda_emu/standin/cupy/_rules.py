@@ -101,6 +101,6 @@ RULES: dict[str, Callable[..., int | None]] = {
     "argmax": _place, "argmin": _place,
     "concatenate": _joined, "stack": _joined, "hstack": _joined, "vstack": _joined,
     "take_along_axis": _taken_along,
-    "eye": lambda *call: 2, "identity": lambda *call: 2,
+    "eye": lambda *call: 2, "identity": lambda *call: 2, "expm_inner": lambda *call: 1,
     "diff": lambda args, kwargs, out: 1 if len(args) == 1 and kwargs.keys() <= {"axis"} else None,
 }  # fmt: skip

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import _clock, _errors, _graph
+from . import _clock, _errors, _graph, _launches
 from ._clock import HOST
 from ._errors import CUDARuntimeError
 from ._queue import DEVICES, LOCK, Queue
@@ -71,10 +71,15 @@ class Event:
             self._queue.run_to(self._queue.finished + 1)
             if self._queue.finished < self._number:
                 return False
-        self.synchronize()
+        self._finish()
         return True
 
     def synchronize(self) -> None:
+        if _launches.ACTIVE:
+            _launches.count("waits")
+        self._finish()
+
+    def _finish(self) -> None:
         self._refuse_captured()
         if self._queue is not None:
             with LOCK:

@@ -1,6 +1,8 @@
-"""cupyx.scipy.linalg: SciPy's functions under the names that CuPy has."""
+"""cupyx.scipy.linalg: SciPy's functions under the names that CuPy has, and `expm` as CuPy composes it."""
 
 from cupy._solvers import scipy_linalg as _make
 from cupy._table import offer as _offer
 
-__getattr__ = _offer("cupyx.scipy.linalg", {}, _make)
+from ._expm import expm as _expm
+
+__getattr__ = _offer("cupyx.scipy.linalg", {"expm": _expm}, _make)

@@ -1,0 +1,58 @@
+"""The host's work for a step on CUDA stays within limits: launches, requests for memory, copies, waits, calls.
+
+A count above its limit is a step that takes the host longer. Find out what asks for more; raise the limit only where
+that is worth it. Lower it with a change that needs less.
+"""
+
+import pytest
+
+from benchmarks import host_steps, host_time
+
+pytestmark = pytest.mark.cpu
+
+NAMES = ("launches", "allocations", "cudaMalloc", "to device", "to host", "waits", "calls")
+LIMITS = {  # the counts of today but for calls, which may grow by 5 %; a table of addresses is copied in some steps
+    "MLP, SGD, batch 8": (18, 23, 0, 1, 0, 0, 870),
+    "MLP, SGD, batch 128": (18, 23, 0, 1, 0, 0, 870),
+    "MLP, Adam, batch 8": (18, 23, 0, 1, 0, 0, 930),
+    "MLP, Adam, batch 128": (18, 23, 0, 1, 0, 0, 930),
+    "Hessian, loop of grad": (269, 284, 0, 0, 0, 0, 9300),
+    "Hessian, loop of grad, with backward": (1103, 966, 0, 0, 0, 0, 23300),
+    "Hessian, vmap(hessian)": (29, 30, 0, 2, 0, 0, 5270),
+    "Hessian, vmap(hessian), with backward": (109, 120, 0, 2, 0, 0, 7630),
+    "20 layers": (107, 125, 0, 0, 0, 0, 4600),
+    "20 layers, save_on_cpu": (107, 185, 0, 60, 60, 60, 16700),
+    "20 layers, save_on_cpu, pinned": (107, 166, 0, 41, 41, 0, 18000),
+    "Adam, 100 parameters": (1, 1, 0, 1, 0, 0, 1210),
+    "Adam, 100 parameters, foreach": (9, 300, 0, 0, 0, 0, 1650),
+}
+MORE_CALLS = 1.05  # they differ a little between versions of Python
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The record of each step."""
+    return {record["case"]: record for record in host_time.records(host_steps.STEPS)}
+
+
+def test_every_step_has_limits():
+    assert list(host_steps.STEPS) == list(LIMITS)
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_counts_are_within_limits(found, case):
+    assert "error" not in found[case], found[case]["error"]
+    counts, limits = found[case]["counts"], dict(zip(NAMES, LIMITS[case], strict=True))
+    limits["calls"] = int(limits["calls"] * MORE_CALLS)
+    beyond = {name: (counts[name], limit) for name, limit in limits.items() if counts[name] > limit}
+    assert not beyond, f"more than the limits: {beyond}"
+
+
+def test_the_package_takes_a_part_of_the_time():
+    (record,) = host_time.records(["MLP, Adam, batch 8"], 7)
+    assert 0 < record["counts"]["us, package"] < 1e6 * max(record["samples"])
+
+
+def test_a_step_that_fails_is_named():
+    (record,) = host_time.records(["no such step"])
+    assert record == {"case": "no such step", "error": "KeyError: 'no such step'"}
