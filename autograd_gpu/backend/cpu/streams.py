@@ -16,7 +16,7 @@ from . import pool
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
-BLOCK = 1 << 15  # elements of the matrix per block: some twenty such arrays stay in the L2 cache
+BLOCK = 1 << 16  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
 FEW = 2048  # elements of the matrix up to which the number of calls decides
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
 
@@ -41,24 +41,33 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
     if f1.size <= FEW:
         return _push_few(f1, f2, stream, out, d, groups)
-    part, term, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
-    t, bent = rest[:d], rest[d:]
-    for i in range(d):
-        np.copyto(t[i], stream[:, i])
-        np.multiply(t[i], f1, out=part)
-        np.copyto(out[:, i], part)
-        if f2 is not None:
-            np.multiply(t[i], f2, out=bent[i])
+    given, made = stream.shape[1], d + len(groups)
+    lies, fits = _in_planes(stream), _in_planes(out)
+    term, *rest = scratch(1 + d + (0 if lies else given) + (0 if fits else made), f1.shape, f1.dtype)
+    bent, t, results = rest[:d], rest[d:], rest[len(rest) - (0 if fits else made) :]
+    for k in range(given) if not lies else ():
+        np.copyto(t[k], stream[:, k])
+    t, results = [stream[:, k] for k in range(given)] if lies else t, [out[:, k] for k in range(made)] if fits else results
+    for k in range(given):
+        np.multiply(t[k], f1, out=results[k])
+    for i in range(d if f2 is not None and groups else 0):
+        np.multiply(t[i], f2, out=bent[i])
     for k, group in enumerate(groups, d):
-        if begun := stream.shape[1] > d:
-            np.copyto(part, stream[:, k])
-            part *= f1
+        begun = k < given
         for i, j in group if f2 is not None else ():
-            np.multiply(bent[i], t[j], out=term if begun else part)
+            np.multiply(bent[i], t[j], out=term if begun else results[k])
             if begun:
-                part += term
+                results[k] += term
             begun = True
-        np.copyto(out[:, k], part if begun else 0)
+        if not begun:
+            results[k].fill(0)
+    for k in range(made) if not fits else ():
+        np.copyto(out[:, k], results[k])
+
+
+def _in_planes(stream: Array) -> bool:
+    """Whether the rows of each tangent lie one after the other."""
+    return stream[:, 0].flags.c_contiguous
 
 
 def _push_few(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:

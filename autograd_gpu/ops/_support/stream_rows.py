@@ -149,12 +149,24 @@ def widened(array: Array) -> Array:
     return array.astype(float32) if array.dtype in HALF else array
 
 
+def _empty_stream(like: Array, lead: tuple[int, ...], count: int) -> Array:
+    """An uninitialised stream (*lead, count, h), with the axis of size `count` first in memory if it is so in `like`.
+
+    Also if `like` is the same in all rows: the passes then need no copies.
+    """
+    h, strides = like.shape[-1], like.strides
+    if not (lead and (like.ndim < 3 or strides[-2] > strides[-3] or like.size == math.prod(like.shape[-2:]))):
+        return backend.empty(np, (*lead, count, h), like.dtype)
+    out = backend.empty(np, (count, *lead, h), like.dtype)
+    return out.transpose(*range(1, len(lead) + 1), 0, len(lead) + 1)
+
+
 def pushed_by_blocks(
     factors: Callable[[int, int], Any], stream: Array, lead: tuple[int, ...], d: int, groups: streams.Groups
 ) -> Array:
     """The stream behind a function whose derivatives in the rows i to j begin factors(i, j)."""
-    out = backend.empty(np, (*lead, d + len(groups), stream.shape[-1]), stream.dtype)
-    source, target = as_rows(stream, lead, 2), out.reshape(math.prod(lead), *out.shape[-2:])
+    source, out = as_rows(stream, lead, 2), _empty_stream(stream, lead, d + len(groups))
+    target = as_rows(out, lead, 2)
 
     def work(i: int, j: int) -> None:
         f1, f2, *_ = factors(i, j)
