@@ -18,6 +18,7 @@ Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 BLOCK = 1 << 16  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
 FEW = 2048  # elements of the matrix up to which the number of calls decides
+FEW_TANGENTS = 5  # up to so many, local terms take less time by passes than by a product for each row
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
 
 
@@ -39,8 +40,6 @@ def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:
 
 def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
-    if f1.size <= FEW:
-        return _push_few(f1, f2, stream, out, d, groups)
     given, made = stream.shape[1], d + len(groups)
     lies, fits = _in_planes(stream), _in_planes(out)
     term, *rest = scratch(1 + d + (0 if lies else given) + (0 if fits else made), f1.shape, f1.dtype)
@@ -70,25 +69,19 @@ def _in_planes(stream: Array) -> bool:
     return stream[:, 0].flags.c_contiguous
 
 
-def _push_few(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
+def push_few(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """`push_block` with fewer calls of NumPy, which take longer than the arithmetic on few elements."""
-    begun = stream.shape[1] > d
-    np.multiply(stream, f1[:, None], out=out if begun else out[:, :d])
+    given = stream.shape[1]
+    np.multiply(stream, f1[:, None], out=out[:, :given])
+    if given < out.shape[1]:
+        out[:, given:] = 0
+    if f2 is None or not groups:
+        return
+    bent = stream[:, :d] * f2[:, None]
     for k, group in enumerate(groups, d):
-        if f2 is None:
-            if not begun:
-                out[:, k] = 0
-            continue
-        total: Array | None = None
+        result = out[:, k]
         for i, j in group:
-            term = stream[:, i] * stream[:, j]
-            total = term if total is None else total + term
-        assert total is not None  # a group has pairs
-        total *= f2
-        if begun:
-            out[:, k] += total
-        else:
-            out[:, k] = total
+            result += bent[:, i] * stream[:, j]
 
 
 def pull_block(
@@ -175,10 +168,23 @@ def _sum_of_products(a: dict[int, Array], b: list[Array], out: Array, term: Arra
 def local_block(a: Array, f2: Array, t: Array, out: Array) -> None:
     """Writes the sum over h of (a f2 t_i) t_j for a (rows, o, h), f2 (rows, h), t (rows, d, h): (rows, o, d, d)."""
     (rows, o, h), d = a.shape, t.shape[1]
-    left = (a * f2[:, None])[:, :, None] * t[:, None]
-    out[...] = np.matmul(left.reshape(rows, o * d, h), t.swapaxes(1, 2)).reshape(rows, o, d, d)
-    for i in range(1, d):
-        out[:, :, i, :i] = out[:, :, :i, i]  # equal but for rounding
+    if d > FEW_TANGENTS:
+        left = (a * f2[:, None])[:, :, None] * t[:, None]
+        out[...] = np.matmul(left.reshape(rows, o * d, h), t.swapaxes(1, 2)).reshape(rows, o, d, d)
+        for i in range(1, d):
+            out[:, :, i, :i] = out[:, :, :i, i]  # equal but for rounding
+        return
+    ones = np.ones(h, out.dtype)
+    bent, left, term, *planes = scratch(3 + (0 if _in_planes(t) else d), f2.shape, f2.dtype)
+    for i, plane in enumerate(planes):
+        np.copyto(plane, t[:, i])
+    for k in range(o):
+        np.multiply(a[:, k], f2, out=bent)
+        for i in range(d):
+            np.multiply(bent, planes[i] if planes else t[:, i], out=left)
+            for j in range(i, d):
+                np.multiply(left, planes[j] if planes else t[:, j], out=term)
+                out[:, k, i, j] = out[:, k, j, i] = np.dot(term, ones)
 
 
 def pull_local_block(

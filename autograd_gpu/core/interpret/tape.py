@@ -101,7 +101,8 @@ class Taping(Interpreter):
 
     def place_of(self, x: Any) -> Place | None:
         """The number of x, or None if x does not depend on the inputs."""
-        place: Place | None = getattr(x, "_tangents", {}).get(self)
+        numbers = getattr(x, "_tangents", None)
+        place: Place | None = None if numbers is None else numbers.get(self)
         return place
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
@@ -109,29 +110,41 @@ class Taping(Interpreter):
         outs, extras = lower(op, args, attributes)
         if op.view:
             self.views.extend([(args[0], weakref.ref(out)) for out in ((outs,) if op.single else outs)])
-        places = [self.place_of(x) for x in args]
-        if not op.has_rules or all(place is None for place in places):
-            return outs, extras
-        several = (outs,) if op.single else tuple(outs)
-        call = Call(op, ([*args],) if op.variadic else args, attributes, several, extras)
-        if is_differentiable(call):
-            moving = zip(several, differentiable_outputs(call), strict=True)
-            numbers = [self.add(out) if moves else None for out, moves in moving]
-            if seen:
-                self._keep(call, places, numbers)
-            else:
-                self.hidden.update([place for place in numbers if place is not None])
-            share_with_saved_outputs(several)
+        places: list[Place | None] = []
+        moves = False
+        for x in args:
+            numbers = getattr(x, "_tangents", None)
+            places.append(place := None if numbers is None else numbers.get(self))
+            moves = moves or place is not None
+        if moves and op.has_rules:
+            several = (outs,) if op.single else tuple(outs)
+            self._number(Call(op, ([*args],) if op.variadic else args, attributes, several, extras), places, seen)
         return outs, extras
 
+    def _number(self, call: Call, places: list[Place | None], seen: bool) -> None:
+        """Gives the results of a call numbers, and keeps it if it is seen."""
+        if not is_differentiable(call):
+            return
+        if call.op.single and not call.op.nondiff_outputs:
+            numbers: list[Place | None] = [self.add(call.outs[0])]
+        else:
+            moving = zip(call.outs, differentiable_outputs(call), strict=True)
+            numbers = [self.add(out) if moves else None for out, moves in moving]
+        if seen:
+            self._keep(call, places, numbers)
+        else:
+            self.hidden.update([place for place in numbers if place is not None])
+        share_with_saved_outputs(call.outs)
+
     def _keep(self, call: Call, places: list[Place | None], numbers: list[Place | None]) -> None:
-        if not self.hidden.isdisjoint(places):
+        if self.hidden and not self.hidden.isdisjoint(places):
             raise Untapeable(f"{self.api}: {call.op.name} uses a value that was computed in a no_grad block, which is "
                              f"constant for reverse mode only; detach() it, or use {self.instead}")
         self.calls.append(TapedCall(call, places, numbers, self._versions(call)))
 
     def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
-        return [(x, version_of(x)) for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
+        return [(x, 0 if x._storage is None else x._storage.version)
+                for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
 
     def _may_be_written(self, x: Any) -> bool:
         """Whether x has a version. A tensor from inference mode has none; `reverse` runs where it cannot be written."""
@@ -147,8 +160,9 @@ class Taping(Interpreter):
 
     def note_lifted(self, outs: Sequence[Any]) -> None:
         """Notes which results of the innermost of `levels`, as what lies below sees them, lie so in all levels."""
+        between = self.levels[:-1]
         for out in outs:
-            value = unlifted(self.levels[:-1], out)
+            value = unlifted(between, out) if between else out
             if value is not None and (place := self.place_of(value)) is not None:
                 self.lifted.add(place)
 

@@ -12,36 +12,29 @@ Where the examples of vmap lie along the first dimensions of all values, the sum
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.declare.jvp_rules import added
 from ...core.declare.op import RECORD
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor
 from .plan import Form, Plan, Step
-from .push import mirrored, own_seconds, picked, shaped, summed
-from .second_derivative import activation_of, expanded, is_elementwise, pull_batched, push_batched, slopes
+from .push import elementwise_jet, mirrored, own_seconds, picked, shaped, summed
+from .second_derivative import expanded, is_elementwise, pull_batched, push_batched, slopes
 
 Tangents = dict[Place | None, Any]
 # From the adjoints of a call's results, (o, *shape) or None, to <a_o, D[t_i, t_j]>, (*examples, o, d * d or groups).
 Contraction = Callable[[list[Any]], Tensor | None]
 
 
-class Adjoints:
-    """A step's part of the sweep back: its contraction, if it has any, and the first derivative of an activation."""
+class Backward(NamedTuple):
+    """A step's part of the sweep back: from the adjoints of its results to its terms, and to those of its inputs."""
 
-    def __init__(self, contract: Contraction | None = None, first: Tensor | None = None) -> None:
-        self.contract, self.first = contract, first
-
-    def pulled(self, step: Step, grads: list[Any], need: Sequence[bool], o: int) -> Sequence[Any]:
-        """The adjoints of the inputs that `need` marks."""
-        if self.first is not None:
-            (g,) = grads
-            own = None if g is None else g * self.first
-            return [own if i == step.live[0] else None for i in range(len(need))]
-        return pull_batched(step.call, grads, need, o)
+    terms: Contraction | None
+    pull: Callable[[list[Any], Sequence[bool]], Sequence[Any]]
 
 
 def pull(
@@ -60,48 +53,54 @@ def pull(
     for seed, place in zip(out_seeds, places, strict=True):
         if place in plan.seconds:
             adjoints[place] = added(adjoints.get(place), seed)
-    o = out_seeds[0].shape[0]
     for step, own in zip(reversed(plan.steps), reversed(backward), strict=True):
         grads = [adjoints.pop(place, None) for place in step.outputs]
         if all(g is None for g in grads):
             continue
-        if own.contract is not None:
-            total = added(total, own.contract(grads))
+        if own.terms is not None:
+            total = added(total, own.terms(grads))
         need = [place in plan.seconds for place in step.inputs]
         if any(need):
-            for place, g in zip(step.inputs, own.pulled(step, grads, need, o), strict=True):
+            for place, g in zip(step.inputs, own.pull(grads, need), strict=True):
                 adjoints[place] = added(adjoints.get(place), g)
     return total, tangents
 
 
-def _push_tangents(step: Step, tangents: Tangents, plan: Plan, form: Form, examples: int) -> Adjoints:
+def _push_tangents(step: Step, tangents: Tangents, plan: Plan, form: Form, examples: int) -> Backward:
     """Adds the tangents of a step's results, where they are needed; returns its part of the sweep back."""
     incoming: list[Any] = [tangents.get(place) for place in step.inputs]
     has_tangents = any(t is not None for t in incoming)
     needed = has_tangents and not plan.firsts.isdisjoint(step.outputs)
     curved = has_tangents and step.has_second_derivative
     if curved and is_elementwise(step.call, step.live):
-        pushed, own = _elementwise(step, incoming[step.live[0]], needed, form, examples)
-    elif curved or needed:
-        pushed = push_batched(step.call, incoming, form.d)
-        own = Adjoints(_of_any(step, incoming, pushed, form, examples) if curved else None)
-    else:
-        return Adjoints()
+        t = incoming[step.live[0]]
+        if needed:
+            tangents[step.outputs[0]] = elementwise_jet(step.call, step.live, t, form._replace(groups=()))
+        return _elementwise(step, t, form, examples)
+    if not (curved or needed):
+        return Backward(None, functools.partial(pull_batched, step.call))
+    pushed = push_batched(step.call, incoming, form.d)
     tangents.update(zip(step.outputs, pushed, strict=True))
-    return own
+    terms = _of_any(step, incoming, pushed, form, examples) if curved else None
+    return Backward(terms, functools.partial(pull_batched, step.call))
 
 
-def _elementwise(step: Step, t: Tensor, needed: bool, form: Form, examples: int) -> tuple[list[Any], Adjoints]:
-    first, second = slopes(step.call, step.live)
-    pushed = [t * first if needed else None]
-    if second is None:
-        return pushed, Adjoints(None, first)
-    factors, rows = _flat(second, examples), _by_example(t, examples)
+def _elementwise(step: Step, t: Tensor, form: Form, examples: int) -> Backward:
+    slope: list[Tensor] = []  # the first derivative, which both functions use
 
-    def contract(adjoints: list[Any]) -> Tensor:
-        return _of_groups(RECORD.local_terms(_by_example(adjoints[0], examples), factors, rows), form)
+    def terms(adjoints: list[Any]) -> Tensor | None:
+        first, second = slopes(step.call, step.live)
+        slope.append(first)
+        if second is None:
+            return None
+        a, factors = _by_example(adjoints[0], examples), _flat(second, examples)
+        return _of_groups(RECORD.local_terms(a, factors, _by_example(t, examples)), form)
 
-    return pushed, Adjoints(contract, first)
+    def pull(adjoints: list[Any], need: Sequence[bool]) -> Sequence[Any]:
+        own = adjoints[0] * slope.pop()
+        return [own if needed else None for needed in need]
+
+    return Backward(terms, pull)
 
 
 def _flat(x: Tensor, lead: int) -> Tensor:

@@ -107,13 +107,13 @@ def _to_second_order(step: Step, given: Sequence[Stream | None], form: Form, fir
     call, d, p = step.call, form.d, len(form.groups)
     stream = given[step.live[0]]
     if stream is not None and stream.firsts and is_elementwise(call, step.live):
-        return [Stream(_elementwise_jet(call, step.live, stream.tensor, form), d, p)]
+        return [Stream(elementwise_jet(call, step.live, stream.tensor, form), d, p)]
     whole = [None if s is None else s._replace(tensor=expanded(s.tensor, x))
              for s, x in zip(given, call.inputs, strict=True)]
     return _jet_by_rules(call, whole, form, firsts)
 
 
-def _elementwise_jet(call: Call, live: Sequence[int], stream: Tensor, form: Form) -> Tensor:
+def elementwise_jet(call: Call, live: Sequence[int], stream: Tensor, form: Form) -> Tensor:
     """The stream of the result of a function of each element, in one pass."""
     out = call.outs[0]
     if out.ndim == 1 or (out.ndim and not out.is_cuda):  # the passes on the CPU take streams as they lie in memory

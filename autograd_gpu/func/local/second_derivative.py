@@ -119,8 +119,9 @@ def push_batched(call: Call, tangents: Tangents, n: int) -> list[Any]:
     return [None if t is None else level.whole(t) for t in pushed]
 
 
-def pull_batched(call: Call, grads: Sequence[Any], need: Sequence[bool], n: int) -> Sequence[Any]:
+def pull_batched(call: Call, grads: Sequence[Any], need: Sequence[bool]) -> Sequence[Any]:
     """The gradients of the inputs that `need` marks, (n, *shape), from n gradients of each result; None means zero."""
+    n = next(g.shape[0] for g in grads if g is not None)
     live = [i for i, needed in enumerate(need) if needed]
     if takes_rows(call, live) and grads[0] is not None:
         return apply_rules(RECORD, call, grads[0], need)

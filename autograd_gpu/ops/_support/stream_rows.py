@@ -168,9 +168,15 @@ def pushed_by_blocks(
     source, out = as_rows(stream, lead, 2), _empty_stream(stream, lead, d + len(groups))
     target = as_rows(out, lead, 2)
 
+    rows, h = len(source), stream.shape[-1]
+    if rows * h <= streams.FEW:
+        f1, f2, *_ = factors(0, rows)
+        streams.push_few(f1, f2, source, target, d, groups)
+        return out
+
     def work(i: int, j: int) -> None:
         f1, f2, *_ = factors(i, j)
         streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
 
-    cpu_rows.Blocks(len(source), stream.shape[-1], streams.BLOCK).run(work)
+    cpu_rows.Blocks(rows, h, streams.BLOCK).run(work)
     return out
