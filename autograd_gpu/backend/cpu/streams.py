@@ -16,7 +16,7 @@ from . import pool
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
-BLOCK = 1 << 16  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
+BLOCK = 1 << 15  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
 FEW = 2048  # elements of the matrix up to which the number of calls decides
 FEW_TANGENTS = 5  # up to so many, local terms take less time by passes than by a product for each row
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends

@@ -25,6 +25,7 @@ from ...modes import INFERENCE, MODES, enable_grad, inference_mode, no_grad
 from ..jacobians import Argnums
 from ..pytrees import Spec, flatten, name_of, outputs, tree_map, unflatten, with_aux
 from ..reverse import picked_arguments, with_arguments
+from .cost import of_pull, of_push
 from .plan import Form, Plan, form_of
 from .pull import pull
 from .push import mirrored, picked, push
@@ -225,19 +226,24 @@ _basis = functools.lru_cache(64)(basis)
 
 
 def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:
-    """Whether adjoints are fewer than second tangents; for the Laplacian they never are."""
+    """Whether adjoints are pulled back: as asked for, or because that costs less, which the log tells."""
     o = sum([out.numel() for out in run.outputs])
-    if not (form.d and o):  # there is nothing to contract
+    if not (form.d and o) or request.method == "push":  # without elements there is nothing to contract
         return False
-    if request.method == "push":
+    hidden = bool(run.tape.levels) and not plan.shows_examples(run.tape.lifted)
+    if request.method == "pull":
+        if hidden:
+            raise Untapeable(f'{request.api}: a batch rule hides the examples from method="pull"')
+        return True
+    if hidden or o >= len(form.groups):  # then "push" has no more products, and fewer passes
         return False
-    if run.tape.levels and not plan.shows_examples(run.tape.lifted):
-        if request.method == "pull":
-            raise Untapeable(f"{request.api}: a batch rule hides the examples from method=\"pull\"")
-        return False
-    if request.method != "auto":
-        return request.method == "pull"
-    return form.name != "laplacian" and o < len(form.groups)
+    x = run.outs[0]
+    pushed, pulled = of_push(plan, form), of_pull(plan, form, o)
+    is_less = pulled.rank(x.dtype.itemsize, x.is_cuda) < pushed.rank(x.dtype.itemsize, x.is_cuda)
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        LOGGER.debug(f"{request.api}({name_of(request.func)}) is computed by {'pull' if is_less else 'push'}: pull "
+                     f"takes {pulled}, push {pushed}")
+    return is_less
 
 
 def _pulled(
