@@ -43,14 +43,16 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
     given, made = stream.shape[1], d + len(groups)
     lies, fits = _in_planes(stream), _in_planes(out)
     term, *rest = scratch(1 + d + (0 if lies else given) + (0 if fits else made), f1.shape, f1.dtype)
-    bent, t, results = rest[:d], rest[d:], rest[len(rest) - (0 if fits else made) :]
+    bent, rest = rest[:d], rest[d:]
+    t = [stream[:, k] for k in range(given)] if lies else rest[:given]
+    results = [out[:, k] for k in range(made)] if fits else rest[len(rest) - made :]
     for k in range(given) if not lies else ():
         np.copyto(t[k], stream[:, k])
-    t, results = [stream[:, k] for k in range(given)] if lies else t, [out[:, k] for k in range(made)] if fits else results
     for k in range(given):
         np.multiply(t[k], f1, out=results[k])
-    for i in range(d if f2 is not None and groups else 0):
-        np.multiply(t[i], f2, out=bent[i])
+    if f2 is not None and groups:
+        for i in range(d):
+            np.multiply(t[i], f2, out=bent[i])
     for k, group in enumerate(groups, d):
         begun = k < given
         for i, j in group if f2 is not None else ():

@@ -20,6 +20,7 @@ from .second_derivative import is_elementwise, takes_rows
 
 MULTIPLY_ADD, ELEMENT, CALL = 0.025, 0.4, 15_000.0  # ns; an element of 4 bytes
 SLOPES = 6  # passes for the first two derivatives of a function of each element
+PASSES = 16  # inside of an op so many take as long as a call of one, on few elements
 
 
 class Work(NamedTuple):
@@ -53,7 +54,8 @@ def of_push(plan: Plan, form: Form) -> Work:
         if not step.has_second_derivative:
             work = work.plus(rows, one, rows * size, _calls(step))
         elif is_elementwise(step.call, step.live):
-            work = work.plus(0, 0, size * (SLOPES + rows + d + 2 * pairs), 3)
+            passes = SLOPES + rows + d + 2 * pairs
+            work = work.plus(0, 0, size * passes, 3 + passes / PASSES)
         else:
             work = work.plus(rows + 2 * pairs, one, size * (rows + 4 * pairs), 12)
     return work
@@ -70,7 +72,7 @@ def of_pull(plan: Plan, form: Form, outputs: int) -> Work:
             work = work.plus(firsts + back, one, (firsts + back) * size, _calls(step) * (bool(firsts) + bool(back)))
         elif is_elementwise(step.call, step.live):
             passes = (SLOPES + firsts if firsts else 0) + SLOPES + o * (1 + d + 2 * pairs) + back
-            work = work.plus(0, 0, size * passes, 3 * bool(firsts) + 9)
+            work = work.plus(0, 0, size * passes, 3 * bool(firsts) + 9 + passes / PASSES)
         else:
             work = work.plus(firsts + 2 * pairs + back, one, size * (firsts + 4 * pairs + back + o * p), 20)
     return work

@@ -84,8 +84,8 @@ class Plan:
 
     def shows_examples(self, lifted: set[Place]) -> bool:
         """Whether the examples of vmap lie along the first dimensions of each result that has second derivatives."""
-        return all([place is None or place in lifted
-                    for step in self.steps if step.has_second_derivative for place in step.outputs])
+        curved = [step for step in self.steps if step.has_second_derivative]
+        return all(place is None or place in lifted for step in curved for place in step.outputs)
 
     @property
     def widest(self) -> int:

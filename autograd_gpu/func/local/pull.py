@@ -22,7 +22,7 @@ from ...core.declare.op import RECORD
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor
 from .plan import Form, Plan, Step
-from .push import elementwise_jet, mirrored, own_seconds, picked, shaped, summed
+from .push import elementwise_jet, mirrored, own_seconds, picked, summed
 from .second_derivative import expanded, is_elementwise, pull_batched, push_batched, slopes
 
 Tangents = dict[Place | None, Any]

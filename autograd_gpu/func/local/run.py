@@ -91,7 +91,7 @@ def examples_of(points: list[Tensor]) -> Examples:
     levels: list[Batching] = []
     values: list[Any] = points
     for level in reversed(MODES.stack):
-        if not isinstance(level, Batching) or not level.n or not all([level.holds(x) for x in values]):
+        if not isinstance(level, Batching) or not level.n or not all(level.holds(x) for x in values):
             break
         values = [x._value for x in values]
         levels.insert(0, level)
