@@ -104,7 +104,11 @@ class _Gradient:
     def __init__(self, array: Array, rows: int, own: int, step: int) -> None:
         tail = array.shape[array.ndim - own :]
         self.shared, self.step = array.size == math.prod(tail) and rows != 1, step
-        self.rows = backend.empty(np, (-(-rows // step) if self.shared else rows, *tail), array.dtype)
+        count = -(-rows // step) if self.shared else rows
+        if own == 2 and array.ndim > 2 and array.strides[-2] > array.strides[-3]:  # as the array lies in memory
+            self.rows = backend.empty(np, (tail[0], count, tail[1]), array.dtype).transpose(1, 0, 2)
+        else:
+            self.rows = backend.empty(np, (count, *tail), array.dtype)
         self.shape = array.shape
 
     def block(self, i: int, j: int) -> Array:
@@ -150,7 +154,7 @@ def widened(array: Array) -> Array:
 
 
 def _empty_stream(like: Array, lead: tuple[int, ...], count: int) -> Array:
-    """An uninitialised stream (*lead, count, h), with the axis of size `count` first in memory if it is so in `like`.
+    """An uninitialized stream (*lead, count, h), with the axis of size `count` first in memory if it is so in `like`.
 
     Also if `like` is the same in all rows: the passes then need no copies.
     """
