@@ -6,7 +6,8 @@ jit(vmap(hessian(model))). hessian_calls.py has the code.
 
 Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
 (hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
-activations run the first two, the first activation runs the others, and the sweeps over widths and numbers of inputs.
+activations run the first two, the first activation runs the others, and the sweeps over widths and numbers of inputs,
+and over small networks, where calls and passes take longer than products.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ FOR_ALL = ("hessian", "backward")  # parts that every activation runs
 INPUTS, OUTPUTS = 2, 3  # (x, y) -> (u, v, p)
 WIDTHS = (64, 128, 256, 512, 1024)
 NUMBERS_OF_INPUTS, WIDTH_THERE, NUMBERS_OF_OUTPUTS = (2, 3, 5, 10), 256, (1, 3)
+SMALL_WIDTHS, SMALL_LAYERS, SMALL_BATCH = (32, 64, 128, 256), 4, 1_000
 BATCH = {"cpu": 2_000, "cuda": 10_000}
 TOLERANCE = {"fp32": 1e-4, "tf32": 3e-2}
 PRECISION = {"fp32": "highest", "tf32": "high"}
@@ -58,6 +60,7 @@ class Case(NamedTuple):
     part: str
     precision: str
     methods: list[str]
+    batch: int | None = None  # that of the command line by default
 
 
 def parser() -> argparse.ArgumentParser:
@@ -120,7 +123,8 @@ def count(module: ModuleType, call: Call, problem: Problem) -> dict[str, int]:
 def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType], report: Report) -> None:
     """Check that all agree, count, time, and add the case."""
     _, quantity, backward = PARTS[case.part]
-    x = np.random.default_rng(1).uniform(-1, 1, (args.batch, case.sizes[0])).astype(np.float32)
+    shape = case.batch or args.batch, case.sizes[0]
+    x = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     problem = Problem(models.make_weights(case.sizes), x, case.activation, quantity, backward, args.device)
     with matmul_precision(case.precision, present, args.device):
         calls = calls_for(problem, case.methods, present)
@@ -174,7 +178,18 @@ def over_inputs(args: argparse.Namespace) -> Iterator[Case]:
             yield Case(label, sizes, activation, "hessian", precision, methods)
 
 
-SWEEPS = {"widths": over_widths, "inputs": over_inputs}
+def over_small_networks(args: argparse.Namespace) -> Iterator[Case]:
+    """The Hessian of one output, and training on the Laplacian, over the widths of physics-informed networks."""
+    activation, precision = args.activations[0], args.precisions[0]
+    for part in ("hessian", "laplacian-backward"):
+        methods = [method for method in args.methods if method in ("push", "pull")] if part == "hessian" else []
+        for width in args.small_widths:
+            label = f"{activation}, {PARTS[part][0]}, small width {width}{suffix(args, precision)}"
+            sizes = [INPUTS, *[width] * SMALL_LAYERS, 1]
+            yield Case(label, sizes, activation, part, precision, methods, args.small_batch)
+
+
+SWEEPS = {"widths": over_widths, "inputs": over_inputs, "small networks": over_small_networks}
 
 
 def suffix(args: argparse.Namespace, precision: str) -> str:
@@ -188,14 +203,17 @@ def run(args: argparse.Namespace) -> Report:
     args.batch = args.batch or BATCH[kind]
     args.precisions = args.precisions or (["fp32", "tf32"] if kind == "cuda" else ["fp32"])
     args.widths, args.numbers_of_inputs, args.width_there = WIDTHS, NUMBERS_OF_INPUTS, WIDTH_THERE
+    args.small_widths, args.small_batch = SMALL_WIDTHS, SMALL_BATCH
     if args.tiny:
         args.batch, args.hidden = 24, 8
         args.widths, args.numbers_of_inputs, args.width_there = (8, 16), (2, 10), 8
+        args.small_widths, args.small_batch = (8,), 24
     present, absent = load_peers(args.peers, PEERS, args.device)
     network = f"{INPUTS} -> {args.layers} x {args.hidden} -> {OUTPUTS}"
     title = f"Second derivatives, {network}, batch {args.batch}, {args.device}"
     swept = {name: list(sweep(args)) for name, sweep in SWEEPS.items() if name in args.sweeps}
     config = {"batch": args.batch, "hidden": args.hidden, "layers": args.layers, "width of inputs": args.width_there,
+              "small": {"layers": SMALL_LAYERS, "batch": args.small_batch},
               "sweeps": {name: [case.label for case in group] for name, group in swept.items()}, "tiny": args.tiny}
     report = Report(NAME, title, kind, config, absent, args.json)
     chosen = [*headline(args), *further_parts(args), *[case for group in swept.values() for case in group]]

@@ -41,13 +41,17 @@ def whole(result: dict[str, Any]) -> str:
     parts.append(counted(cases, methods, "peak bytes", "Peak MiB", shown=lambda count: f"{count / MIB:.0f}"))
     parts.append(counted(cases, methods, "launches", "Kernel launches"))
     network = "{layers} hidden layers, batch {batch}".format(**result["config"])
-    for sweep, words in (("widths", f"{network}, no backward"),
-                         ("inputs", f"{network}, width {result['config']['width of inputs']}, no backward")):
+    words = {"widths": f"{network}, no backward",
+             "inputs": f"{network}, width {result['config']['width of inputs']}, no backward"}
+    if "small" in result["config"]:  # results of earlier versions have none
+        small = result["config"]["small"]
+        words["small networks"] = f"2 -> {small['layers']} x width -> 1, batch {small['batch']}"
+    for sweep, description in words.items():
         cases = in_sweep(result, sweep)
         if cases:
             names = libraries(cases)
             peers = [name for name in names if name not in (OURS, *METHODS)]
-            parts += [f"**Over {sweep}** ({words}, {common_unit(cases)})", compared(cases, names, peers)]
+            parts += [f"**Over {sweep}** ({description}, {common_unit(cases)})", compared(cases, names, peers)]
             parts.append(counted(cases, names, "hidden products", PRODUCTS))
     return "\n\n".join(filter(None, parts))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -63,8 +64,11 @@ def by_columns(outputs_at: Callable[..., Sequence[Tensor]], inputs: Sequence[Ten
     return rows
 
 
-def basis(like: Sequence[Tensor]) -> list[Tensor]:
-    """For tensors of n elements in all, tensors with a leading dimension of size n: row k is 1 at element k of all."""
+def basis(like: Sequence[Any]) -> list[Tensor]:
+    """For tensors of n elements in all, tensors with a leading dimension of size n: row k is 1 at element k of all.
+
+    Of `like` it needs shape, dtype, device and numel().
+    """
     total, start, tensors = sum(x.numel() for x in like), 0, []
     for x in like:
         rows = np.zeros((total, x.numel()), x.dtype)

@@ -117,7 +117,7 @@ class chain_stream:
 
     forward, cuda = in_float32(_chained), _chained_on_cuda
     grads, fused, fused_cuda = _chain_back, _chain_back_by_blocks, _chain_back_by_kernel
-    types, wide_rules = SAME, True
+    types, wide_rules, keeps_layout = SAME, True, True
     jvp, batch = _chain_jvp, _chain_batch
 
 
@@ -257,7 +257,7 @@ class activation_jet:
 
     forward, cuda = in_float32(_jet), _jet_on_cuda
     grads, fused, fused_cuda = _jet_back, _jet_back_by_blocks, _jet_back_by_kernel
-    types, wide_rules = SAME, True
+    types, wide_rules, keeps_layout = SAME, True, True
     jvp, batch = _jet_jvp, _jet_batch
 
 

@@ -89,7 +89,10 @@ def test_second_derivatives_run_the_products_of_the_table(row):
     x = np.random.default_rng(0).standard_normal((BATCH, inputs)).astype(np.float32)
     problem = Problem(weights, x, activation, quantity, bool(backward), "cpu")
     present, _ = load_peers(["torch.func", "torch"], ["torch.func", "torch"], "cpu")
-    found = calls_for(problem, [], present)
+    found = calls_for(problem, ["pull"], present)
+    pulled = found.pop("pull")
+    if name == "hessian" and outputs < inputs * (inputs + 1) // 2:  # "auto" would push where widths are as small
+        found[OURS] = pulled
     expected = dict(zip((OURS, "torch.func", "torch"), products, strict=True))
     for library, call in found.items():
         count = counting.count_ours if library == OURS else counting.count_torch

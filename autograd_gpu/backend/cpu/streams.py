@@ -16,8 +16,9 @@ from . import pool
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
-BLOCK = 1 << 15  # elements of the matrix per block: some twenty such arrays stay in the L2 cache
+BLOCK = 1 << 15  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
 FEW = 2048  # elements of the matrix up to which the number of calls decides
+FEW_TANGENTS = 5  # up to so many, local terms take less time by passes than by a product for each row
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
 
 
@@ -39,47 +40,50 @@ def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:
 
 def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
-    if f1.size <= FEW:
-        return _push_few(f1, f2, stream, out, d, groups)
-    part, term, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
-    t, bent = rest[:d], rest[d:]
-    for i in range(d):
-        np.copyto(t[i], stream[:, i])
-        np.multiply(t[i], f1, out=part)
-        np.copyto(out[:, i], part)
-        if f2 is not None:
+    arriving, leaving = stream.shape[1], d + len(groups)
+    by_planes, to_planes = _in_planes(stream), _in_planes(out)
+    term, *rest = scratch(1 + d + (0 if by_planes else arriving) + (0 if to_planes else leaving), f1.shape, f1.dtype)
+    bent, rest = rest[:d], rest[d:]
+    t = [stream[:, k] for k in range(arriving)] if by_planes else rest[:arriving]
+    results = [out[:, k] for k in range(leaving)] if to_planes else rest[len(rest) - leaving :]
+    for k in range(arriving) if not by_planes else ():
+        np.copyto(t[k], stream[:, k])
+    for k in range(arriving):
+        np.multiply(t[k], f1, out=results[k])
+    if f2 is not None and groups:
+        for i in range(d):
             np.multiply(t[i], f2, out=bent[i])
     for k, group in enumerate(groups, d):
-        if begun := stream.shape[1] > d:
-            np.copyto(part, stream[:, k])
-            part *= f1
+        begun = k < arriving
         for i, j in group if f2 is not None else ():
-            np.multiply(bent[i], t[j], out=term if begun else part)
+            np.multiply(bent[i], t[j], out=term if begun else results[k])
             if begun:
-                part += term
+                results[k] += term
             begun = True
-        np.copyto(out[:, k], part if begun else 0)
+        if not begun:
+            results[k].fill(0)
+    for k in range(leaving) if not to_planes else ():
+        np.copyto(out[:, k], results[k])
 
 
-def _push_few(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
+def _in_planes(stream: Array) -> bool:
+    """Whether the rows of each tangent lie one after the other."""
+    return stream[:, 0].flags.c_contiguous
+
+
+def push_few(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """`push_block` with fewer calls of NumPy, which take longer than the arithmetic on few elements."""
-    begun = stream.shape[1] > d
-    np.multiply(stream, f1[:, None], out=out if begun else out[:, :d])
+    arriving = stream.shape[1]
+    np.multiply(stream, f1[:, None], out=out[:, :arriving])
+    if arriving < out.shape[1]:
+        out[:, arriving:] = 0
+    if f2 is None or not groups:
+        return
+    bent = stream[:, :d] * f2[:, None]
     for k, group in enumerate(groups, d):
-        if f2 is None:
-            if not begun:
-                out[:, k] = 0
-            continue
-        total: Array | None = None
+        result = out[:, k]
         for i, j in group:
-            term = stream[:, i] * stream[:, j]
-            total = term if total is None else total + term
-        assert total is not None  # a group has pairs
-        total *= f2
-        if begun:
-            out[:, k] += total
-        else:
-            out[:, k] = total
+            result += bent[:, i] * stream[:, j]
 
 
 def pull_block(
@@ -110,7 +114,7 @@ def pull_block(
                 u *= f1
                 np.copyto(out[:, k], u)
     if bar2 is not None:
-        _sum_of_products(halves.found, t, bar2, part)
+        _sum_of_products(halves.by_tangent, t, bar2, part)
     twice = None if f2 is None or out is None else f2 + f2
     for i in range(d):
         np.copyto(u, g[:, i])
@@ -119,8 +123,8 @@ def pull_block(
             bar1 += part
         if out is not None:
             u *= f1
-            if i in halves.found and twice is not None:
-                half = halves.found[i]
+            if i in halves.by_tangent and twice is not None:
+                half = halves.by_tangent[i]
                 half *= twice
                 u += half
             np.copyto(out[:, i], u)
@@ -133,7 +137,7 @@ class _Halves:
     """
 
     def __init__(self, arrays: list[Array]) -> None:
-        self.arrays, self.found = arrays, dict[int, Array]()
+        self.arrays, self.by_tangent = arrays, dict[int, Array]()
 
     def add(self, u: Array, t: list[Array], group: tuple[tuple[int, int], ...], term: Array) -> None:
         half = u * u.dtype.type(0.5) if any(i != j for i, j in group) else u
@@ -143,11 +147,11 @@ class _Halves:
                 self._add(j, half, t[i], term)
 
     def _add(self, i: int, u: Array, t: Array, term: Array) -> None:
-        if i in self.found:
+        if i in self.by_tangent:
             np.multiply(u, t, out=term)
-            self.found[i] += term
+            self.by_tangent[i] += term
         else:
-            self.found[i] = np.multiply(u, t, out=self.arrays[i])
+            self.by_tangent[i] = np.multiply(u, t, out=self.arrays[i])
 
 
 def _sum_of_products(a: dict[int, Array], b: list[Array], out: Array, term: Array) -> None:
@@ -166,10 +170,23 @@ def _sum_of_products(a: dict[int, Array], b: list[Array], out: Array, term: Arra
 def local_block(a: Array, f2: Array, t: Array, out: Array) -> None:
     """Writes the sum over h of (a f2 t_i) t_j for a (rows, o, h), f2 (rows, h), t (rows, d, h): (rows, o, d, d)."""
     (rows, o, h), d = a.shape, t.shape[1]
-    left = (a * f2[:, None])[:, :, None] * t[:, None]
-    out[...] = np.matmul(left.reshape(rows, o * d, h), t.swapaxes(1, 2)).reshape(rows, o, d, d)
-    for i in range(1, d):
-        out[:, :, i, :i] = out[:, :, :i, i]  # equal but for rounding
+    if d > FEW_TANGENTS:
+        left = (a * f2[:, None])[:, :, None] * t[:, None]
+        out[...] = np.matmul(left.reshape(rows, o * d, h), t.swapaxes(1, 2)).reshape(rows, o, d, d)
+        for i in range(1, d):
+            out[:, :, i, :i] = out[:, :, :i, i]  # equal but for rounding
+        return
+    ones = np.ones(h, out.dtype)
+    factor, left, term, *planes = scratch(3 + (0 if _in_planes(t) else d), f2.shape, f2.dtype)
+    for i, plane in enumerate(planes):
+        np.copyto(plane, t[:, i])
+    for k in range(o):
+        np.multiply(a[:, k], f2, out=factor)
+        for i in range(d):
+            np.multiply(factor, planes[i] if planes else t[:, i], out=left)
+            for j in range(i, d):
+                np.multiply(left, planes[j] if planes else t[:, j], out=term)
+                out[:, k, i, j] = out[:, k, j, i] = np.dot(term, ones)
 
 
 def pull_local_block(

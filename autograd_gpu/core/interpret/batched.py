@@ -81,10 +81,14 @@ _NO_EXTRAS: dict[str, Any] = {}
 
 
 class Batching(Interpreter):
-    """A level of vmap over `n` examples; `randomness` is one of RANDOMNESS."""
+    """A level of vmap over `n` examples; `randomness` is one of RANDOMNESS.
+
+    `tapes` below it keep what its batch rules run on all examples, and hear which results it has lifted.
+    """
 
     def __init__(self, n: int, randomness: str = "error", is_transform: bool = True) -> None:
         self.n, self.randomness, self.is_transform = n, randomness, is_transform
+        self.tapes: tuple[Any, ...] = ()
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
         flags = [type(x) is Batched and x._level is self for x in args]
@@ -105,6 +109,8 @@ class Batching(Interpreter):
         if op.saved:
             outs, extras = outs
             extras = {name: batched(self, x) if isinstance(x, Tensor) else x for name, x in extras.items()}
+        for tape in self.tapes:
+            tape.note_lifted((outs,) if op.single else outs)
         if op.single:
             return batched(self, outs), extras
         made = [batched(self, out) for out in outs]
@@ -116,6 +122,8 @@ class Batching(Interpreter):
             raise RuntimeError(REFUSED)
 
     def function(self, cls: Any, args: tuple[Any, ...]) -> Any:
+        for tape in self.tapes:
+            tape.refuse_function(cls)
         return cls._call_batched(self, args)
 
     def holds(self, x: Any) -> bool:

@@ -131,8 +131,12 @@ def attach(x: Tensor, level: Forward, tangent: Any) -> None:
 
 def share_with_saved_outputs(outs: tuple[Any, ...]) -> None:
     """Gives the outputs that their node saved, which are aliases, the tangents of the outputs."""
-    node: Node | None = next((out._fn for out in outs if isinstance(out, Tensor) and out._fn is not None), None)
-    if not isinstance(node, SavingNode) or not node.keeps_output:
+    node: Node | None = None
+    for out in outs:
+        if isinstance(out, Tensor) and out._fn is not None:
+            node = out._fn
+            break
+    if node is None or not isinstance(node, SavingNode) or not node.keeps_output:
         return
     for _, kept in node.saved_by_name():
         if isinstance(kept, SavedOutput) and hasattr(out := outs[max(kept.nr - 1, 0)], "_tangents"):

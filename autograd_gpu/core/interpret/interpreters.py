@@ -88,15 +88,17 @@ class replaced:
 
 
 class entered(replaced):
-    """Context manager: adds an interpreter to the stack, and closes it at the end."""
+    """Context manager: adds an interpreter to the stack, below the `above` innermost ones; closes it at the end."""
 
-    __slots__ = ("_interpreter",)
+    __slots__ = ("_above", "_interpreter")
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self._interpreter = interpreter
+    def __init__(self, interpreter: Interpreter, above: int = 0) -> None:
+        self._interpreter, self._above = interpreter, above
 
     def __enter__(self) -> Any:
-        self._stack = (*MODES.stack, self._interpreter)
+        stack = MODES.stack
+        place = len(stack) - self._above
+        self._stack = (*stack[:place], self._interpreter, *stack[place:])
         super().__enter__()
         return self._interpreter
 

@@ -3,6 +3,9 @@
 `linearize` pushes tangents through the calls later. The Hessian by local terms (func/local/) sweeps over them in both
 directions, each only as far as it is needed.
 
+A tape may lie below levels of vmap. It then keeps what their batch rules run on all examples, and the sweeps need no
+tensors of vmap.
+
 A tensor that depends on the inputs carries its number in the slot `_tangents`, where under forward mode its tangent is.
 
 A write to a tensor is kept as a call of the op out of place: the calls before it keep a copy of the old value, and the
@@ -23,6 +26,7 @@ from ..declare.op_call import Call, differentiable_outputs, is_differentiable
 from ..graph.storage import INFERENCE_STORAGE, version_of
 from ..graph.tensor_base import Duals
 from ..tensor import Tensor
+from .batched import Batching
 from .duals import share_with_saved_outputs
 from .interpreters import Interpreter, Result, lower, replaced
 
@@ -31,6 +35,15 @@ Place = int  # the number of a tensor
 
 class Untapeable(RuntimeError):
     """Raised for a call that a tape cannot keep; the text names it and the way out."""
+
+
+def unlifted(levels: Sequence[Batching], x: Any) -> Any:
+    """What x is below these levels of vmap, with all examples along its first dimensions; None if it is not in all."""
+    for level in reversed(levels):
+        if not level.holds(x):
+            return None
+        x = x._value
+    return x
 
 
 class TapedCall(NamedTuple):
@@ -51,10 +64,13 @@ class Taping(Interpreter):
     With `reverse` it stands for forward over reverse mode: what is computed in a `no_grad` block inside of the function
     is constant for one of them only, so it must not be used outside of the block. A block around the level hides the
     calls from what lies below. Inference mode must be off.
+
+    `levels` are those of vmap that lie directly above it and in all of which the inputs differ between the examples.
     """
 
-    def __init__(self, api: str, instead: str, reverse: bool = False) -> None:
-        self.api, self.instead = api, instead
+    def __init__(self, api: str, instead: str, reverse: bool = False, levels: tuple[Batching, ...] = ()) -> None:
+        self.api, self.instead, self.levels = api, instead, levels
+        self.lifted: set[Place] = set()  # the numbers of what all examples lie along the first dimensions of
         self.reverse, self.outer = reverse, MODES.bits & GRAD_OFF
         self.calls: list[TapedCall] = []
         self.leaves: set[Place] = set()  # the numbers of the arguments
@@ -85,7 +101,8 @@ class Taping(Interpreter):
 
     def place_of(self, x: Any) -> Place | None:
         """The number of x, or None if x does not depend on the inputs."""
-        place: Place | None = getattr(x, "_tangents", {}).get(self)
+        numbers = getattr(x, "_tangents", None)
+        place: Place | None = None if numbers is None else numbers.get(self)
         return place
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
@@ -93,29 +110,41 @@ class Taping(Interpreter):
         outs, extras = lower(op, args, attributes)
         if op.view:
             self.views.extend([(args[0], weakref.ref(out)) for out in ((outs,) if op.single else outs)])
-        places = [self.place_of(x) for x in args]
-        if not op.has_rules or all(place is None for place in places):
-            return outs, extras
-        several = (outs,) if op.single else tuple(outs)
-        call = Call(op, ([*args],) if op.variadic else args, attributes, several, extras)
-        if is_differentiable(call):
-            moving = zip(several, differentiable_outputs(call), strict=True)
-            numbers = [self.add(out) if moves else None for out, moves in moving]
-            if seen:
-                self._keep(call, places, numbers)
-            else:
-                self.hidden.update([place for place in numbers if place is not None])
-            share_with_saved_outputs(several)
+        places: list[Place | None] = []
+        moves = False
+        for x in args:
+            numbers = getattr(x, "_tangents", None)
+            places.append(place := None if numbers is None else numbers.get(self))
+            moves = moves or place is not None
+        if moves and op.has_rules:
+            several = (outs,) if op.single else tuple(outs)
+            self._number(Call(op, ([*args],) if op.variadic else args, attributes, several, extras), places, seen)
         return outs, extras
 
+    def _number(self, call: Call, places: list[Place | None], seen: bool) -> None:
+        """Gives the results of a call numbers, and keeps it if it is seen."""
+        if not is_differentiable(call):
+            return
+        if call.op.single and not call.op.nondiff_outputs:
+            numbers: list[Place | None] = [self.add(call.outs[0])]
+        else:
+            moving = zip(call.outs, differentiable_outputs(call), strict=True)
+            numbers = [self.add(out) if moves else None for out, moves in moving]
+        if seen:
+            self._keep(call, places, numbers)
+        else:
+            self.hidden.update([place for place in numbers if place is not None])
+        share_with_saved_outputs(call.outs)
+
     def _keep(self, call: Call, places: list[Place | None], numbers: list[Place | None]) -> None:
-        if not self.hidden.isdisjoint(places):
+        if self.hidden and not self.hidden.isdisjoint(places):
             raise Untapeable(f"{self.api}: {call.op.name} uses a value that was computed in a no_grad block, which is "
                              f"constant for reverse mode only; detach() it, or use {self.instead}")
         self.calls.append(TapedCall(call, places, numbers, self._versions(call)))
 
     def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
-        return [(x, version_of(x)) for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
+        return [(x, 0 if x._storage is None else x._storage.version)
+                for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
 
     def _may_be_written(self, x: Any) -> bool:
         """Whether x has a version. A tensor from inference mode has none; `reverse` runs where it cannot be written."""
@@ -129,10 +158,26 @@ class Taping(Interpreter):
         MODES.bits = bits | self.outer
         return not bits & GRAD_OFF and not MODES.forward_off
 
+    def note_lifted(self, outs: Sequence[Any]) -> None:
+        """Notes which results of the innermost of `levels`, as what lies below sees them, lie so in all levels."""
+        between = self.levels[:-1]
+        for out in outs:
+            value = unlifted(between, out) if between else out
+            if value is not None and (place := self.place_of(value)) is not None:
+                self.lifted.add(place)
+
+    def refuse_function(self, cls: Any) -> None:
+        """Raises for a custom Function at one of `levels`: its `vmap` need not have the derivatives that it has."""
+        if not MODES.bits & GRAD_OFF and not MODES.forward_off:
+            raise self._no_function(cls)
+
+    def _no_function(self, cls: Any) -> Untapeable:
+        return Untapeable(f"{self.api} cannot keep a call of the custom Function {cls.__name__} for later; "
+                          f"use {self.instead}")
+
     def function(self, cls: Any, args: tuple[Any, ...]) -> Any:
         if self._sees() and any(self.place_of(x) is not None for x in args):
-            raise Untapeable(f"{self.api} cannot keep a call of the custom Function {cls.__name__} for later; "
-                             f"use {self.instead}")
+            raise self._no_function(cls)
         return cls._call(args)
 
     def sharing(self, x: Tensor) -> list[Tensor]:

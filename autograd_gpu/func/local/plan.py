@@ -10,6 +10,7 @@ So a network of ReLU layers runs its forward only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,15 @@ from ...core.interpret.tape import Place, TapedCall, Taping, Untapeable
 from .second_derivative import has_second_derivative
 
 Pair = tuple[int, int]
+
+
+@functools.lru_cache(256)
+def form_of(name: str, d: int) -> Form:
+    """The "hessian" (each pair i <= j), its "diagonal", or the "laplacian"."""
+    if name == "hessian":
+        return Form(name, d, tuple([((i, j),) for i in range(d) for j in range(i, d)]))
+    diagonal = tuple([((i, i),) for i in range(d)])
+    return Form(name, d, diagonal if name == "diagonal" else (tuple([pair for (pair,) in diagonal]),))
 
 
 class Form(NamedTuple):
@@ -31,14 +41,6 @@ class Form(NamedTuple):
     def pairs(self) -> list[Pair]:
         """The pairs of all groups, one group after the other."""
         return [pair for group in self.groups for pair in group]
-
-
-def form_of(name: str, d: int) -> Form:
-    """The "hessian" (each pair i <= j), its "diagonal", or the "laplacian"."""
-    if name == "hessian":
-        return Form(name, d, tuple([((i, j),) for i in range(d) for j in range(i, d)]))
-    diagonal = tuple([((i, i),) for i in range(d)])
-    return Form(name, d, diagonal if name == "diagonal" else (tuple([pair for (pair,) in diagonal]),))
 
 
 class Step(NamedTuple):
@@ -79,6 +81,11 @@ class Plan:
     @property
     def has_second_derivative(self) -> bool:
         return bool(self.seconds)
+
+    def shows_examples(self, lifted: set[Place]) -> bool:
+        """Whether the examples of vmap lie along the first dimensions of each result that has second derivatives."""
+        curved = [step for step in self.steps if step.has_second_derivative]
+        return all(place is None or place in lifted for step in curved for place in step.outputs)
 
     @property
     def widest(self) -> int:

@@ -10,22 +10,27 @@ So a linear call is one product for the whole stream. A part that is zero, or no
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import backend
+from ...backend.arrays.device import Device
 from ...core.declare.op import RECORD
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor, wrap
 from .plan import Form, Pair, Plan, Step
-from .second_derivative import activation_of, is_elementwise, push_batched, second_derivative, slopes
+from .second_derivative import activation_of, expanded, is_elementwise, push_batched, second_derivative, slopes
 
 
 class Stream(NamedTuple):
-    """`firsts` tangents of a value, then `seconds` second tangents, (firsts + seconds, *shape); either may be 0."""
+    """`firsts` tangents of a value, then `seconds` second tangents, (firsts + seconds, *shape); either may be 0.
+
+    What is the same in all examples has size 1 in place of the number of examples.
+    """
 
     tensor: Tensor
     firsts: int
@@ -102,27 +107,41 @@ def _to_second_order(step: Step, inputs: Sequence[Stream | None], form: Form, fi
     call, d, p = step.call, form.d, len(form.groups)
     stream = inputs[step.live[0]]
     if stream is not None and stream.firsts and is_elementwise(call, step.live):
-        return [Stream(_elementwise_jet(call, step.live, stream, form), d, p)]
-    return _jet_by_rules(call, inputs, form, firsts)
+        return [Stream(elementwise_jet(call, step.live, stream.tensor, form), d, p)]
+    whole = [None if s is None else s._replace(tensor=expanded(s.tensor, x))
+             for s, x in zip(inputs, call.inputs, strict=True)]
+    return _jet_by_rules(call, whole, form, firsts)
 
 
-def _elementwise_jet(call: Call, live: Sequence[int], stream: Stream, form: Form) -> Tensor:
+def elementwise_jet(call: Call, live: Sequence[int], stream: Tensor, form: Form) -> Tensor:
     """The stream of the result of a function of each element, in one pass."""
-    shape = call.outs[0].shape
-    flat = shape if len(shape) == 1 else (call.outs[0].numel(),)
-    pushed: Tensor
-    rows = shaped(stream.tensor, (stream.firsts + stream.seconds, *flat))
+    out = call.outs[0]
+    if out.ndim == 1 or (out.ndim and not out.is_cuda):  # the passes on the CPU take streams as they lie in memory
+        shape, last = out.shape, out.ndim
+        rows = stream if last == 1 else RECORD.permute(stream, (*range(1, last), 0, last))
+    else:
+        shape = (out.numel(),)
+        rows = RECORD.reshape(expanded(stream, out), (stream.shape[0], *shape))
+    pushed = _jet_of_rows(call, live, shape, rows, form)
+    if len(shape) > 1:
+        pushed = RECORD.permute(pushed, (last - 1, *range(last - 1), last))
+    return shaped(pushed, (form.d + len(form.groups), *out.shape))
+
+
+def _jet_of_rows(call: Call, live: Sequence[int], shape: tuple[int, ...], stream: Tensor, form: Form) -> Tensor:
+    """The same for values of `shape` (..., h) and streams (..., S, h)."""
+    jet: Tensor
     activation = activation_of(call, live)
     if activation is None:
         first, second = slopes(call, live)
-        pushed = RECORD.chain_stream(shaped(first, flat), shaped(second, flat), rows, d=form.d, groups=form.groups)
-    else:
-        saved, bias = activation.saved, activation.bias
-        if bias is not None and flat is not shape:
-            saved, bias = saved + bias, None
-        pushed = RECORD.activation_jet(shaped(saved, flat), rows, bias, activation=activation.name,
-                                       parameters=activation.parameters, d=form.d, groups=form.groups)
-    return shaped(pushed, (form.d + len(form.groups), *shape))
+        jet = RECORD.chain_stream(shaped(first, shape), shaped(second, shape), stream, d=form.d, groups=form.groups)
+        return jet
+    saved, bias = activation.saved, activation.bias
+    if bias is not None and saved.shape != shape:
+        saved, bias = saved + bias, None
+    jet = RECORD.activation_jet(shaped(saved, shape), stream, bias, activation=activation.name,
+                                parameters=activation.parameters, d=form.d, groups=form.groups)
+    return jet
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Tensor:
@@ -168,9 +187,21 @@ def _rows(tangents: Sequence[Any], pairs: Sequence[Pair], k: int) -> list[Any]:
 
 def picked(x: Tensor, rows: Sequence[int], dim: int) -> Tensor:
     """The elements of x with these numbers along a dimension, counted from the right."""
-    indices = wrap(backend.to_device(np.asarray(rows), x.device))
-    values: Tensor = RECORD.advanced_index(x, indices, dims=(dim,))
+    values: Tensor = RECORD.advanced_index(x, _indices(tuple(rows), x.device), dims=(dim,))
     return values
+
+
+@functools.lru_cache(256)
+def mirrored(d: int) -> tuple[int, ...]:
+    """For each (i, j) of a d by d matrix the number of its pair i <= j."""
+    place = np.zeros((d, d), np.int64)
+    place[np.triu_indices(d)] = np.arange(d * (d + 1) // 2)
+    return tuple(np.maximum(place, place.T).reshape(-1).tolist())
+
+
+@functools.lru_cache(256)
+def _indices(rows: tuple[int, ...], device: Device) -> Tensor:
+    return wrap(backend.to_device(np.asarray(rows), device))
 
 
 def summed(x: Tensor, form: Form, dim: int) -> Tensor:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,19 +14,25 @@ import numpy as np
 from ... import backend
 from ...autograd.vectorized import basis
 from ...backend.arrays import dtypes
+from ...backend.arrays.device import Device
 from ...core.declare.op import RECORD
-from ...core.interpret.interpreters import below, entered
+from ...core.interpret.batched import Batching, batched
+from ...core.interpret.interpreters import below, entered, replaced
 from ...core.interpret.recorded import savable
-from ...core.interpret.tape import Place, Taping, Untapeable
+from ...core.interpret.tape import Place, Taping, Untapeable, unlifted
 from ...core.tensor import Tensor, wrap
 from ...modes import INFERENCE, MODES, enable_grad, inference_mode, no_grad
-from ...pytrees import TreeSpec, flatten, unflatten
+from ...pytrees import TreeSpec, flatten, tree_map, unflatten
 from ..jacobians import Argnums
-from ..pytrees import outputs, with_aux
+from ..pytrees import name_of, outputs, with_aux
 from ..reverse import picked_arguments, with_arguments
+from .cost import of_pull, of_push
 from .plan import Form, Plan, form_of
 from .pull import pull
-from .push import picked, push
+from .push import mirrored, picked, push
+from .second_derivative import expanded
+
+LOGGER = logging.getLogger("autograd_gpu.func")
 
 
 class Request(NamedTuple):
@@ -60,108 +69,243 @@ def points_of(request: Request, args: tuple[Any, ...]) -> tuple[list[Tensor], Tr
     return leaves, spec
 
 
+class Examples(NamedTuple):
+    """The levels of vmap above a tape, the outermost first, and the sizes of their batches."""
+
+    levels: tuple[Batching, ...]
+    sizes: tuple[int, ...]
+
+    def whole(self, x: Any) -> Any:
+        """What x is below the levels, with all examples along its first dimensions; x itself if it is not in all."""
+        value = unlifted(self.levels, x)
+        return x if value is None else value
+
+    def lifted(self, value: Tensor) -> Tensor:
+        """The tensor of the levels whose examples lie along the first dimensions of `value`."""
+        for level in self.levels:
+            value = batched(level, value)
+        return value
+
+
+def examples_of(points: list[Tensor]) -> Examples:
+    """The innermost levels of the stack, as many as are levels of vmap in whose examples all of `points` differ."""
+    levels: list[Batching] = []
+    values: list[Any] = points
+    for level in reversed(MODES.stack):
+        if not isinstance(level, Batching) or not level.n or not all(level.holds(x) for x in values):
+            break
+        values = [x._value for x in values]
+        levels.insert(0, level)
+    return Examples(tuple(levels), tuple([level.n for level in levels]))
+
+
 class Run(NamedTuple):
-    """One run of the function on a tape."""
+    """One run of the function on a tape; outs: its outputs, as the tape sees them."""
 
     tape: Taping
     places: list[Place]
+    outputs: list[Tensor]
+    out_spec: TreeSpec
     outs: list[Tensor]
     out_places: list[Place | None]
-    out_spec: TreeSpec
     aux: Any
 
 
 def taped(
-    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec
-) -> Run:
-    with entered(Taping(request.api, 'method="nested"', reverse=True)) as tape:
+    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
+    examples: Examples,
+) -> Run:  # fmt: skip
+    levels = examples.levels
+    with entered(Taping(request.api, 'method="nested"', True, levels), len(levels)) as tape, _heard(levels, tape):
         with below(tape):
-            aliases = [RECORD.basic_index(savable(x), ...) for x in points]
+            aliases = [RECORD.basic_index(savable(examples.whole(x)), ...) for x in points]
         places = [tape.add(x) for x in aliases]
         tape.leaves = set(places)
-        inputs = with_arguments(args, request.argnums, unflatten(spec, aliases))
+        inputs = with_arguments(args, request.argnums, unflatten(spec, [examples.lifted(x) for x in aliases]))
         with enable_grad():
             output, aux = with_aux(request.func(*inputs, **kwargs), request.api, request.has_aux)
-        outs, out_spec = outputs(output, request.api)
-        return Run(tape, places, outs, [tape.place_of(out) for out in outs], out_spec, aux)
+        leaves, out_spec = outputs(output, request.api)
+        outs = [examples.whole(out) for out in leaves]
+        return Run(tape, places, leaves, out_spec, outs, [tape.place_of(out) for out in outs], aux)
+
+
+@contextmanager
+def _heard(levels: tuple[Batching, ...], tape: Taping) -> Iterator[None]:
+    """Lets the tape hear what the innermost of the levels lifts."""
+    if not levels:
+        yield
+        return
+    level, before = levels[-1], levels[-1].tapes
+    level.tapes = (*before, tape)
+    try:
+        yield
+    finally:
+        level.tapes = before
 
 
 def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Found:
-    """The derivatives of a request; Untapeable, which names the reason, where they take another method."""
+    """The derivatives of a request; Untapeable, which names the reason, where they take another method.
+
+    The tape lies below levels of vmap, or, if it cannot keep what their batch rules run, above them.
+    """
     if MODES.bits & INFERENCE:  # a tape has to notice writes
         with inference_mode(False), no_grad():
             return by_local_terms(request, args, kwargs)
     points, spec = points_of(request, args)
-    run = taped(request, args, kwargs, points, spec)
+    examples = examples_of(points)
+    if examples.levels:
+        try:
+            return _derivatives(request, args, kwargs, points, spec, examples)
+        except Untapeable as reason:
+            LOGGER.debug(f"{request.api}({name_of(request.func)}) keeps the calls of one example: {reason}")
+    return _derivatives(request, args, kwargs, points, spec, Examples((), ()))
+
+
+def _derivatives(
+    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
+    examples: Examples,
+) -> Found:  # fmt: skip
+    run = taped(request, args, kwargs, points, spec, examples)
+    above = len(MODES.stack) - len(examples.levels)
+    with replaced(MODES.stack[:above]):
+        plan = Plan(run.tape, run.out_places, request.jacobian)
+        firsts, seconds, form = _swept(request, plan, run, points, examples.sizes)
+        parts = Parts(points, spec, form, run, examples)
+        jacobian = parts.jacobian(firsts) if request.jacobian else None
+        return Found(unflatten(run.out_spec, run.outputs), jacobian, parts.second(seconds), run.aux)
+
+
+Rows = list[Any]  # for each output its derivatives along the last axis, (*out.shape, n), or None for zero
+
+
+def _swept(
+    request: Request, plan: Plan, run: Run, points: list[Tensor], sizes: tuple[int, ...]
+) -> tuple[Rows, Rows, Form]:
+    """The tangents and the second derivatives of each output."""
     d = sum([x.numel() for x in points])
     form = form_of(request.form, d)
-    plan = Plan(run.tape, run.out_places, request.jacobian)
-    if plan.has_second_derivative and d > 2 * plan.widest:
-        raise Untapeable(f"{request.api}: {d} inputs are more than twice the widest value ({plan.widest}), and forward "
+    widest = plan.widest // math.prod(sizes)
+    if plan.has_second_derivative and d > 2 * widest:
+        raise Untapeable(f"{request.api}: {d} inputs are more than twice the widest value ({widest}), and forward "
                          "over reverse mode is cheaper")
-    firsts: list[Any] = [None] * len(run.outs)
-    seconds = firsts
-    if plan.has_second_derivative or request.jacobian:
-        seeds = dict(zip(run.places, basis(points), strict=True))
-        if plan.has_second_derivative and _pulls(request, form, run.outs):
-            firsts, seconds = _pulled(plan, seeds, form, run)
-        else:
-            streams = push(plan, seeds, form, run.out_places)
-            reached = [streams.get(place) for place in run.out_places]
-            firsts = [None if stream is None else stream.tangents for stream in reached]
-            seconds = [None if stream is None else stream.second_tangents for stream in reached]
-    parts = Parts(points, spec, form)
-    jacobian = None
-    if request.jacobian:
-        jacobian = unflatten(run.out_spec, [parts.firsts(t, out) for t, out in zip(firsts, run.outs, strict=True)])
-    second = unflatten(run.out_spec, [parts.seconds(s, out) for s, out in zip(seconds, run.outs, strict=True)])
-    return Found(unflatten(run.out_spec, run.outs), jacobian, second, run.aux)
+    nothing: Rows = [None] * len(run.outs)
+    if not (plan.has_second_derivative or request.jacobian):
+        return nothing, nothing, form
+    # A Jacobian may be a view of its seeds.
+    seeds = dict(zip(run.places, seeds_of(points, sizes, kept=not request.jacobian), strict=True))
+    if plan.has_second_derivative and _pulls(request, form, plan, run):
+        return *_pulled(plan, seeds, form, run, sizes), form
+    streams = push(plan, seeds, form, run.out_places)
+    reached = [streams.get(place) for place in run.out_places]
+    tangents = [None if s is None else _rows_last(s.tangents, out) for s, out in zip(reached, run.outs, strict=True)]
+    seconds = [None if s is None else _rows_last(s.second_tangents, out)
+               for s, out in zip(reached, run.outs, strict=True)]
+    return tangents, seconds, form
 
 
-def _pulls(request: Request, form: Form, outs: Sequence[Tensor]) -> bool:
-    """Whether adjoints are fewer than second tangents; for the Laplacian they never are."""
-    o = sum([out.numel() for out in outs])
-    if not (form.d and o):  # there is nothing to contract
+def _rows_last(t: Tensor | None, out: Tensor) -> Any:
+    return None if t is None else RECORD.permute(expanded(t, out), (*range(1, out.ndim + 1), 0))
+
+
+def seeds_of(like: Sequence[Tensor], sizes: tuple[int, ...], kept: bool) -> list[Tensor]:
+    """For tensors of n elements in all n tangents of each, the same in all examples. `kept` ones are made once."""
+    key = tuple([Shaped(x.shape, x.dtype, x.device) for x in like])
+    return [RECORD.reshape(x, (x.shape[0], *(1,) * len(sizes), *x.shape[1:])) if sizes else x
+            for x in (_basis(key) if kept else basis(key))]
+
+
+class Shaped(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: Device
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+
+_basis = functools.lru_cache(64)(basis)
+
+
+def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:
+    """Whether adjoints are pulled back: as asked for, or because that costs less, which the log tells."""
+    o = sum([out.numel() for out in run.outputs])
+    if not (form.d and o) or request.method == "push":  # without elements there is nothing to contract
         return False
-    if request.method != "auto":
-        return request.method == "pull"
-    return form.name != "laplacian" and o < len(form.groups)
+    hidden = bool(run.tape.levels) and not plan.shows_examples(run.tape.lifted)
+    if request.method == "pull":
+        if hidden:
+            raise Untapeable(f'{request.api}: a batch rule hides the examples from method="pull"')
+        return True
+    if hidden or o >= len(form.groups):  # then "push" has no more products, and fewer passes
+        return False
+    x = run.outs[0]
+    pushed, pulled = of_push(plan, form), of_pull(plan, form, o)
+    is_less = pulled.rank(x.dtype.itemsize, x.is_cuda) < pushed.rank(x.dtype.itemsize, x.is_cuda)
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        LOGGER.debug(f"{request.api}({name_of(request.func)}) is computed by {'pull' if is_less else 'push'}: pull "
+                     f"takes {pulled}, push {pushed}")
+    return is_less
 
 
-def _pulled(plan: Plan, seeds: dict[Place, Tensor], form: Form, run: Run) -> tuple[list[Any], list[Any]]:
-    """The tangents and the second tangents of each output, by `pull`, whose terms have the dtypes of the calls."""
-    total, tangents = pull(plan, seeds, form, run.outs, run.out_places)
-    firsts = [tangents.get(place) for place in run.out_places]
+def _pulled(
+    plan: Plan, seeds: dict[Place, Tensor], form: Form, run: Run, sizes: tuple[int, ...]
+) -> tuple[Rows, Rows]:
+    """The tangents and the second derivatives of each output, by `pull`, whose terms have the dtypes of the calls."""
+    total, tangents = pull(plan, seeds, form, seeds_of(run.outputs, sizes, kept=True), run.out_places, len(sizes))
+    firsts = [None if (t := tangents.get(place)) is None else _rows_last(t, out)
+              for place, out in zip(run.out_places, run.outs, strict=True)]
     if total is None:
         return firsts, [None] * len(run.outs)
-    rows = RECORD.permute(total, (1, 0)).split([out.numel() for out in run.outs], 1)
-    return firsts, [part.reshape((-1, *out.shape)).to(out.dtype) for part, out in zip(rows, run.outs, strict=True)]
+    parts = [total] if len(run.outs) == 1 else total.split([out.numel() for out in run.outputs], -2)
+    return firsts, [_cast(RECORD.reshape(part, (*sizes, *out.shape, part.shape[-1])), out.dtype)
+                    for part, out in zip(parts, run.outputs, strict=True)]
 
 
 class Parts:
-    """Cuts derivatives by d elements into those by each argument."""
+    """Cuts derivatives by d elements, which lie along the last axis, into those by each argument."""
 
-    def __init__(self, points: list[Tensor], spec: TreeSpec, form: Form) -> None:
-        self.points, self.spec, self.form = points, spec, form
+    def __init__(self, points: list[Tensor], spec: TreeSpec, form: Form, run: Run, examples: Examples) -> None:
+        self.points, self.spec, self.form, self.run, self.examples = points, spec, form, run, examples
         self.sizes = [x.numel() for x in points]
 
-    def firsts(self, t: Any, out: Tensor) -> Any:
-        """(d, *out.shape), or None for zero, as a pytree of tensors (*out.shape, *x.shape)."""
-        rows = RECORD.permute(_filled(t, out, self.form.d), (*range(1, out.ndim + 1), 0))
-        return unflatten(self.spec, [part.reshape((*out.shape, *x.shape)) for x, part in self._cut(rows, -1)])
+    def jacobian(self, firsts: Rows) -> Any:
+        """A pytree of tensors (*out.shape, *x.shape) for each output."""
+        return self._of_outputs(firsts, self._firsts, self.form.d)
 
-    def seconds(self, s: Any, out: Tensor) -> Any:
-        """(groups, *out.shape), or None for zero, as a pytree of the form's shape, with the dtypes of the arguments."""
+    def second(self, seconds: Rows) -> Any:
+        """A pytree of the form's shape, with the dtypes of the arguments, for each output."""
+        name, d = self.form.name, self.form.d
+        if name == "laplacian":
+            return self._of_outputs(seconds, self._laplacian, 1)
+        return self._of_outputs(seconds, *((self._diagonal, d) if name == "diagonal" else (self._hessian, d * d)))
+
+    def _of_outputs(self, rows: Rows, cut: Callable[[Tensor, tuple[int, ...]], Any], n: int) -> Any:
+        """cut(row, shape) for each output, with zeros for None, as tensors of the levels of vmap."""
+        results = []
+        for row, out, place in zip(rows, self.run.outs, self.run.out_places, strict=True):
+            if row is None:
+                row = wrap(backend.make(out.device, "zeros", (*out.shape, n), out.dtype))
+            tree = cut(row, out.shape)
+            results.append(tree_map(self.examples.lifted, tree) if place is not None and self.examples.levels else tree)
+        return unflatten(self.run.out_spec, results)
+
+    def _firsts(self, row: Tensor, shape: tuple[int, ...]) -> Any:
+        return unflatten(self.spec, [RECORD.reshape(part, (*shape, *x.shape)) for x, part in self._cut(row, -1)])
+
+    def _laplacian(self, row: Tensor, shape: tuple[int, ...]) -> Any:
+        dtype = functools.reduce(dtypes.promote_types, [x.dtype for x in self.points])
+        return _cast(RECORD.reshape(row, shape), dtype)
+
+    def _diagonal(self, row: Tensor, shape: tuple[int, ...]) -> Any:
+        parts = flatten(self._firsts(row, shape))[0]
+        return unflatten(self.spec, [_cast(part, x.dtype) for part, x in zip(parts, self.points, strict=True)])
+
+    def _hessian(self, row: Tensor, shape: tuple[int, ...]) -> Any:
         d = self.form.d
-        if self.form.name == "laplacian":
-            return _cast(_filled(s, out, 1)[0], functools.reduce(dtypes.promote_types, [x.dtype for x in self.points]))
-        if self.form.name == "diagonal":
-            tangents = flatten(self.firsts(s, out))[0]
-            return unflatten(self.spec, [_cast(t, x.dtype) for t, x in zip(tangents, self.points, strict=True)])
-        whole = _filled(s, out, d * d) if s is None else picked(s, _mirrored(d), -s.ndim)
-        square = RECORD.permute(whole, (*range(1, out.ndim + 1), 0)).reshape((*out.shape, d, d))
+        whole = row if row.shape[-1] == d * d else picked(row, mirrored(d), -1)
+        square = RECORD.reshape(whole, (*shape, d, d))
         return unflatten(self.spec, [
-            unflatten(self.spec, [_cast(part.reshape((*out.shape, *x.shape, *y.shape)), x.dtype)
+            unflatten(self.spec, [_cast(RECORD.reshape(part, (*shape, *x.shape, *y.shape)), x.dtype)
                                   for y, part in self._cut(rows, -1)])
             for x, rows in self._cut(square, -2)
         ])
@@ -174,17 +318,3 @@ class Parts:
 
 def _cast(t: Tensor, dtype: np.dtype) -> Tensor:
     return t if t.dtype == dtype else t.to(dtype)
-
-
-def _filled(t: Any, out: Tensor, n: int) -> Tensor:
-    """t, or zeros of shape (n, *out.shape)."""
-    return wrap(backend.make(out.device, "zeros", (n, *out.shape), out.dtype)) if t is None else t
-
-
-def _mirrored(d: int) -> list[int]:
-    """For each (i, j) of a d by d matrix the number of its pair i <= j."""
-    place = np.zeros((d, d), np.int64)
-    place[np.triu_indices(d)] = np.arange(d * (d + 1) // 2)
-    return np.maximum(place, place.T).reshape(-1).tolist()
-
-

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...core.declare.jvp_rules import ELEMENTWISE, LINEAR, MULTILINEAR, push_forward
 from ...core.declare.op import RECORD
 from ...core.declare.op_call import Call
-from ...core.declare.vjp_rules import apply_rules
+from ...core.declare.vjp_rules import apply_rules, pull_back
 from ...core.interpret.batched import Batching, batched
 from ...core.interpret.duals import Forward, attach, tangent_of
 from ...core.interpret.interpreters import entered
@@ -60,10 +60,10 @@ def is_elementwise(call: Call, live: Sequence[int]) -> bool:
 def has_second_derivative(call: Call, live: Sequence[int]) -> bool:
     """Whether the second derivative of a call by its inputs `live` is not zero, as far as its rules tell.
 
-    1. LINEAR ops, MULTILINEAR ones of one live input and piecewise linear activations have none.
+    1. LINEAR ops, MULTILINEAR ones of one live input, `linear` and piecewise linear activations have none.
     2. For the others the rules run once, on tangents that are zero: a zero that follows from the rules alone is None.
     """
-    if call.op.jvp is LINEAR or (call.op.jvp is MULTILINEAR and len(live) == 1):
+    if call.op.jvp is LINEAR or (call.op.jvp is MULTILINEAR and len(live) == 1) or takes_rows(call, live):
         return False
     activation = activation_of(call, live)
     if activation is not None:
@@ -96,11 +96,39 @@ def _has_second_derivative_by_rules(call: Call, live: Sequence[int]) -> bool:
         return any(t is not None for t in second_derivative(call, zeros, zeros, push_batched(call, zeros, 1), 1))
 
 
+def takes_rows(call: Call, live: Sequence[int]) -> bool:
+    """Whether the rules of a call take any further leading dimensions of tangents and of gradients as they are.
+
+    Those of `linear` do, for its input. Tangents that are the same in all examples then stay so.
+    """
+    return call.op.name == "linear" and list(live) == [0]
+
+
+def expanded(t: Any, x: Any) -> Any:
+    """Tangents of x, (n, *x.shape), from some that may have size 1 in place of the sizes of x; None for None."""
+    return t if t is None or t.shape[1:] == x.shape else RECORD.expand(t, (t.shape[0], *x.shape))
+
+
 def push_batched(call: Call, tangents: Tangents, n: int) -> list[Any]:
     """The tangents of the results, (n, *shape), from n tangents of each input; None means zero."""
+    if takes_rows(call, [i for i, t in enumerate(tangents) if t is not None]):
+        return [call.op.jvp(RECORD, tuple(tangents), *call.answers(call.op.jvp))]
+    moved = [expanded(t, x) for t, x in zip(tangents, call.inputs, strict=True)]
     with entered(Batching(n)) as level:
-        pushed = push_forward(RECORD, call, [None if t is None else batched(level, t) for t in tangents])
+        pushed = push_forward(RECORD, call, [None if t is None else batched(level, t) for t in moved])
     return [None if t is None else level.whole(t) for t in pushed]
+
+
+def pull_batched(call: Call, grads: Sequence[Any], need: Sequence[bool]) -> Sequence[Any]:
+    """The gradients of the inputs that `need` marks, (n, *shape), from n gradients of each result; None means zero."""
+    n = next(g.shape[0] for g in grads if g is not None)
+    live = [i for i, needed in enumerate(need) if needed]
+    if takes_rows(call, live) and grads[0] is not None:
+        return apply_rules(RECORD, call, grads[0], need)
+    grads = [expanded(g, out) for g, out in zip(grads, call.outs, strict=True)]
+    with entered(Batching(n)) as level:
+        pulled = pull_back(RECORD, call, [None if g is None else batched(level, g) for g in grads], need)
+    return [None if g is None else level.whole(g) for g in pulled]
 
 
 def second_derivative(call: Call, along: Tangents, also: Tangents, outs: Tangents, n: int) -> list[Any]:

@@ -104,7 +104,11 @@ class _Gradient:
     def __init__(self, array: Array, rows: int, own: int, step: int) -> None:
         tail = array.shape[array.ndim - own :]
         self.shared, self.step = array.size == math.prod(tail) and rows != 1, step
-        self.rows = backend.empty(np, (-(-rows // step) if self.shared else rows, *tail), array.dtype)
+        count = -(-rows // step) if self.shared else rows
+        if own == 2 and array.ndim > 2 and array.strides[-2] > array.strides[-3]:  # as the array lies in memory
+            self.rows = backend.empty(np, (tail[0], count, tail[1]), array.dtype).transpose(1, 0, 2)
+        else:
+            self.rows = backend.empty(np, (count, *tail), array.dtype)
         self.shape = array.shape
 
     def block(self, i: int, j: int) -> Array:
@@ -149,16 +153,34 @@ def widened(array: Array) -> Array:
     return array.astype(float32) if array.dtype in HALF else array
 
 
+def _empty_stream(like: Array, lead: tuple[int, ...], count: int) -> Array:
+    """An uninitialized stream (*lead, count, h), with the axis of size `count` first in memory if it is so in `like`.
+
+    Also if `like` is the same in all rows: the passes then need no copies.
+    """
+    h, strides = like.shape[-1], like.strides
+    if not (lead and (like.ndim < 3 or strides[-2] > strides[-3] or like.size == math.prod(like.shape[-2:]))):
+        return backend.empty(np, (*lead, count, h), like.dtype)
+    out = backend.empty(np, (count, *lead, h), like.dtype)
+    return out.transpose(*range(1, len(lead) + 1), 0, len(lead) + 1)
+
+
 def pushed_by_blocks(
     factors: Callable[[int, int], Any], stream: Array, lead: tuple[int, ...], d: int, groups: streams.Groups
 ) -> Array:
     """The stream behind a function whose derivatives in the rows i to j begin factors(i, j)."""
-    out = backend.empty(np, (*lead, d + len(groups), stream.shape[-1]), stream.dtype)
-    source, target = as_rows(stream, lead, 2), out.reshape(math.prod(lead), *out.shape[-2:])
+    source, out = as_rows(stream, lead, 2), _empty_stream(stream, lead, d + len(groups))
+    target = as_rows(out, lead, 2)
+
+    rows, h = len(source), stream.shape[-1]
+    if rows * h <= streams.FEW:
+        f1, f2, *_ = factors(0, rows)
+        streams.push_few(f1, f2, source, target, d, groups)
+        return out
 
     def work(i: int, j: int) -> None:
         f1, f2, *_ = factors(i, j)
         streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
 
-    cpu_rows.Blocks(len(source), stream.shape[-1], streams.BLOCK).run(work)
+    cpu_rows.Blocks(rows, h, streams.BLOCK).run(work)
     return out

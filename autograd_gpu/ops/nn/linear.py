@@ -72,6 +72,9 @@ def _linear_jvp(F, t, x, weight):
 
 
 def _batch_linear(F, n, batched, x, weight, bias):
+    shared = not (batched[1] or batched[2]) and weight.ndim == 2 and x.ndim > 1
+    if shared and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1]):
+        return F.linear(x, weight, bias)  # the most frequent case
     _check_linear(x.shape[batched[0] :], weight.shape[batched[1] :])
     if bias is not None:
         check_expands(example(bias, batched[2]), (*x.shape[batched[0] : -1], *example(weight, batched[1]).shape[:-1]))
