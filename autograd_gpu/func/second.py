@@ -3,8 +3,8 @@
 1. The function runs once, on a tape (core/interpret/tape.py). Several arguments count as one of d elements.
 2. A plan says which of its calls have a second derivative, and how far tangents and adjoints go (local/plan.py).
 3. `push` carries d tangents and P second tangents forward, P being the number of second derivatives that are wanted of
-   each output element; `pull` carries d tangents forward and the adjoints of all o output elements back. The smaller
-   of P and o decides.
+   each output element; `pull` carries d tangents forward and the adjoints of all o output elements back. The cheaper
+   one runs (local/cost.py).
 4. What a tape cannot keep goes the nested way, forward over reverse mode, and what has no jvp is differentiated twice
    in reverse; one line to the logger says why.
 
@@ -43,7 +43,7 @@ def hessian(
         nested as the output, then as the arguments, twice.
     has_aux: func returns (output, aux), and the new function (hessian, aux).
     method: "push" carries second derivatives forward, "pull" needs an adjoint per output element, "nested" is forward
-        over reverse mode; "auto" takes what costs the fewest matrix products.
+        over reverse mode; "auto" takes what costs least.
 
     `hessian(f)(x)` differentiates by all of x. For a function of one row use `vmap(hessian(f))(x)`: the rows are one
     batch in every operation. ValueError for another method or an input that is not floating-point. What cannot be kept

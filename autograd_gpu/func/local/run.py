@@ -33,6 +33,7 @@ from .push import mirrored, picked, push
 from .second_derivative import expanded
 
 LOGGER = logging.getLogger("autograd_gpu.func")
+MOST_KEPT = 256  # elements of the inputs, or of the outputs, of which the identity stays in memory
 
 
 class Request(NamedTuple):
@@ -208,8 +209,9 @@ def _rows_last(t: Tensor | None, out: Tensor) -> Any:
 
 
 def seeds_of(like: Sequence[Tensor], sizes: tuple[int, ...], kept: bool) -> list[Tensor]:
-    """For tensors of n elements in all n tangents of each, the same in all examples. `kept` ones are made once."""
+    """For tensors of n elements in all n tangents of each, the same in all examples. Few `kept` ones are made once."""
     key = tuple([Shaped(x.shape, x.dtype, x.device) for x in like])
+    kept = kept and sum([x.numel() for x in key]) <= MOST_KEPT
     return [RECORD.reshape(x, (x.shape[0], *(1,) * len(sizes), *x.shape[1:])) if sizes else x
             for x in (_basis(key) if kept else basis(key))]
 
