@@ -136,9 +136,9 @@ def refuse():
 
 
 def test_an_error_is_the_checks_own(ask):
-    found, healthy = ask(lambda lab: 1 / 0)
-    assert (found["ok"], found["error"], healthy) == (False, "ZeroDivisionError: division by zero", True)
-    assert "1 / 0" in "".join(found["lines"])
+    result, healthy = ask(lambda lab: 1 / 0)
+    assert (result["ok"], result["error"], healthy) == (False, "ZeroDivisionError: division by zero", True)
+    assert "1 / 0" in "".join(result["lines"])
 
 
 def test_an_error_in_a_capture_ends_the_process(ask):
@@ -147,15 +147,15 @@ def test_an_error_in_a_capture_ends_the_process(ask):
 
 
 def test_a_check_has_an_end(ask):
-    found, _ = ask(lambda lab: time.sleep(30), seconds=0.2)
-    assert found == {"ok": False, "error": "was not done within 0.2 s"}
+    result, _ = ask(lambda lab: time.sleep(30), seconds=0.2)
+    assert result == {"ok": False, "error": "was not done within 0.2 s"}
 
 
 def test_a_device_that_answers_no_more_is_noticed(ask):
-    found, healthy = ask(lambda lab: {"ok": True, "value": 3}, device=refuse)
-    assert (found, healthy) == ({"ok": False, "value": 3, "error": "the device answers no more"}, False)
-    found, healthy = ask(lambda lab: {"ok": True}, device=refuse, breaks=True)
-    assert (found, healthy) == ({"ok": True}, False)
+    result, healthy = ask(lambda lab: {"ok": True, "value": 3}, device=refuse)
+    assert (result, healthy) == ({"ok": False, "value": 3, "error": "the device answers no more"}, False)
+    result, healthy = ask(lambda lab: {"ok": True}, device=refuse, breaks=True)
+    assert (result, healthy) == ({"ok": True}, False)
 
 
 WITH_CUBLAS = """
@@ -184,10 +184,10 @@ def test_what_stands_around_the_captured_product_runs(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WITH_CUBLAS], env=environment, cwd=tmp_path, capture_output=True, text=True
     )
-    found, healthy = json.loads(done.stdout)
-    assert found["ok"], found
+    result, healthy = json.loads(done.stdout)
+    assert result["ok"], result
     assert healthy
-    assert found["replay equal to eager"] == {kind: [True] * 3 for kind in (*FLOATS, "TF32")}
+    assert result["replay equal to eager"] == {kind: [True] * 3 for kind in (*FLOATS, "TF32")}
 
 
 # ---- cuBLAS by ctypes ------------------------------------------------------------------------------------
@@ -206,14 +206,14 @@ class Function:
 
 def matrix(address, kind, leading, rows, columns):
     """A matrix by columns, as cuBLAS sees it."""
-    dtype = next(dtype for dtype, each in cublas.DATA_TYPE.items() if each == kind)
+    dtype = next(dtype for dtype, code in cublas.DATA_TYPE.items() if code == kind)
     raw = (ctypes.c_char * (leading * columns * dtype.itemsize)).from_address(address)
     return np.frombuffer(raw, dtype).reshape(columns, leading)[:, :rows].T
 
 
 def gemm_ex(handle, ta, tb, m, n, k, alpha, a, a_kind, lda, b, b_kind, ldb, beta, c, c_kind, ldc, compute, algorithm):
     scale = np.float64 if compute == cublas.COMPUTE_64F else np.float32
-    one, zero = (np.frombuffer(ctypes.string_at(each, np.dtype(scale).itemsize), scale)[0] for each in (alpha, beta))
+    one, zero = (np.frombuffer(ctypes.string_at(code, np.dtype(scale).itemsize), scale)[0] for code in (alpha, beta))
     product = matrix(a, a_kind, lda, m, k).astype(scale) @ matrix(b, b_kind, ldb, k, n).astype(scale)
     matrix(c, c_kind, ldc, m, n)[...] = one * product + zero
     return 0 if (ta, tb, algorithm) == (0, 0, -1) else 7

@@ -49,13 +49,13 @@ def made(monkeypatch):
 
 def on_threads(work, count=1):
     """What `work` returns on so many threads, which run one after the other."""
-    found = []
+    seen = []
     for _ in range(count):
-        thread = threading.Thread(target=lambda: found.append(work()))
+        thread = threading.Thread(target=lambda: seen.append(work()))
         thread.start()
         thread.join()
-    assert len(found) == count
-    return found
+    assert len(seen) == count
+    return seen
 
 
 def square(a):
@@ -67,8 +67,8 @@ def square(a):
 
 def test_threads_share_the_handle_of_a_stream(xp, made):
     a = xp.eye(4)
-    for found in on_threads(lambda: square(a), 3):
-        assert found.trace() == 4
+    for actual in on_threads(lambda: square(a), 3):
+        assert actual.trace() == 4
     square(a)
     assert len(made) == 1
 
@@ -100,14 +100,14 @@ def test_threads_of_a_deep_backward_make_none(made):
 def test_streams_have_their_own_until_there_are_many(xp, made, monkeypatch):
     monkeypatch.setattr(cublas_handles, "MAX_HANDLES", 3)
     a, streams = xp.eye(4), [xp.cuda.Stream() for _ in range(5)]
-    found = []
+    seen = []
     for stream in streams * 2:
         with stream:
             square(a)
-            found.append(cublas_handles.handle(0).number)
-    assert found[:3] == made
-    assert set(found) == set(made)
-    assert found[:5] == found[5:]
+            seen.append(cublas_handles.handle(0).number)
+    assert seen[:3] == made
+    assert set(seen) == set(made)
+    assert seen[:5] == seen[5:]
 
 
 def test_a_thread_has_its_own_on_its_own_default_stream(xp, made):

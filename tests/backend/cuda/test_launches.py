@@ -20,9 +20,9 @@ OPS = {
 }
 
 
-def families(found):
+def families(actual):
     """Our kernels by template, CuPy's by name."""
-    return {name.partition("<")[0]: times for name, times in found.kernels.items()}
+    return {name.partition("<")[0]: times for name, times in actual.kernels.items()}
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
@@ -42,9 +42,9 @@ def test_layer_is_a_product_and_a_kernel(launches, activation):
 def test_op_is_a_kernel(launches, name):
     call, kernel = OPS[name]
     x, labels = ag.randn(32, 64, requires_grad=True), ag.arange(32)
-    with launches() as found:
+    with launches() as launched:
         call(x, labels)
-    assert (found.products, families(found), found.transfers) == (0, {kernel: 1}, 0)
+    assert (launched.products, families(launched), launched.transfers) == (0, {kernel: 1}, 0)
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
@@ -54,10 +54,10 @@ def test_optimizers_step_all_parameters_at_once(launches, optimizer):
         p.grad = ag.ones_like(p)
     step = getattr(ag.optim, optimizer)(parameters, lr=1e-3).step
     step()  # makes the state, and a table of addresses
-    with launches() as found:
+    with launches() as launched:
         step()
-    assert found.total == 1
-    assert found.transfers == 0
+    assert launched.total == 1
+    assert launched.transfers == 0
     with launches() as clipping:
         nn.utils.clip_grad_norm_(parameters, 1.0)
     assert clipping.total == 3
@@ -75,10 +75,10 @@ def test_training_step(launches):
         update.step()
 
     step()
-    with launches() as found:
+    with launches() as launched:
         step()
-    assert found.products == 8
-    assert families(found) == {
+    assert launched.products == 8
+    assert families(launched) == {
         "bias_activation": 2, "add": 1, "cross_entropy": 1, "fill": 1, "cross_entropy_backward": 1, "column_sum": 1,
         "bias_activation_backward": 2, "adam_step": 1,
     }  # fmt: skip

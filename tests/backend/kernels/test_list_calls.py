@@ -23,9 +23,9 @@ def uploads(monkeypatch):
     """How many numbers go to the device for each table; none is kept from earlier."""
     tables._table.cache_clear()
     tables._layout.cache_clear()
-    found, upload = [], tables._upload
-    monkeypatch.setattr(tables, "_upload", lambda numbers: found.append(numbers.size) or upload(numbers))
-    return found
+    results, upload = [], tables._upload
+    monkeypatch.setattr(tables, "_upload", lambda numbers: results.append(numbers.size) or upload(numbers))
+    return results
 
 
 def draw(xp, dtype, sizes=SIZES):
@@ -40,9 +40,9 @@ def test_results_are_those_of_the_references(xp, dtype):
     for order in (1, 2, math.inf):
         total = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order))
         assert_close(total, references.list_norm(numbers[2], order), rtol=1e-5)
-        each = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order, per_tensor=True))
+        norms = to_numpy(kernels.list_norm(kernels.tensor_lists([], [g]), order, per_tensor=True))
         expected = [references.list_norm([array], order) for array in numbers[2]]
-        assert_close(each, np.array(expected), rtol=1e-5)
+        assert_close(norms, np.array(expected), rtol=1e-5)
     kernels.limit_norm(kernels.tensor_lists([g]), xp.asarray(4.0, kernels.wide(dtype)), 1.0)
     limited = [references.limit_norm(array, 4.0, 1.0) for array in numbers[2]]
     momentum = SGD._replace(momentum=0.9)
@@ -53,8 +53,8 @@ def test_results_are_those_of_the_references(xp, dtype):
     for i, (parameter, buffer) in enumerate(stepped):
         assert_close(to_numpy(p[i]), parameter, rtol=epsilon, atol=epsilon)
         expected = references.adam_step((buffer, numbers[3][i], numbers[4][i], limited[i]), adam)
-        for found, wanted in zip((b[i], m[i], v[i]), expected, strict=True):
-            assert_close(to_numpy(found), wanted, rtol=2 * epsilon, atol=2 * epsilon)
+        for actual, reference in zip((b[i], m[i], v[i]), expected, strict=True):
+            assert_close(to_numpy(actual), reference, rtol=2 * epsilon, atol=2 * epsilon)
 
 
 def test_launches_are_counted(xp):
@@ -173,16 +173,16 @@ def test_what_is_sent_lies_where_the_kernels_read_it(xp, uploads):
     """With an even and an odd number of arrays: 64-bit words before 32-bit ones, in one copy."""
     for sizes in (SIZES, [*SIZES, 2 * CHUNK], []):
         arrays, _ = draw(xp, "float32", sizes or [0])
-        found = kernels.tensor_lists([arrays])
-        layout, counts = found.layout, [-(-array.size // CHUNK) for array in arrays]
-        assert to_numpy(found.addresses).tolist() == [array.data.ptr for array in arrays]
+        result = kernels.tensor_lists([arrays])
+        layout, counts = result.layout, [-(-array.size // CHUNK) for array in arrays]
+        assert to_numpy(result.addresses).tolist() == [array.data.ptr for array in arrays]
         assert to_numpy(layout.sizes).tolist() == [array.size for array in arrays]
         expected = [[t, chunk] for t, count in enumerate(counts) for chunk in range(count)]
         assert to_numpy(layout.chunks).reshape(-1, 2).tolist() == expected
         assert to_numpy(layout.first).tolist() == [sum(counts[:t]) for t in range(len(counts) + 1)]
         assert to_numpy(layout.whole).tolist() == [0, sum(counts)]
         assert layout.blocks == sum(counts)
-        assert {array.data.ptr % 8 for array in (found.addresses, layout.sizes, layout.chunks)} == {0}
+        assert {array.data.ptr % 8 for array in (result.addresses, layout.sizes, layout.chunks)} == {0}
     assert len(uploads) == 3
 
 
@@ -198,8 +198,8 @@ def test_foreach_on_arrays(xp):
         assert kernels.foreach("add", out, x, y, a=-0.5)
         assert kernels.foreach("sqrt", x, x)
     assert counts.launches == {"foreach_add": 1, "foreach_sqrt": 1}
-    for found, root, a, b in zip(out, x, known, other, strict=True):
-        assert_close(to_numpy(found), references.foreach("add", a, b, a=-0.5), rtol=1e-6, atol=1e-6)
+    for actual, root, a, b in zip(out, x, known, other, strict=True):
+        assert_close(to_numpy(actual), references.foreach("add", a, b, a=-0.5), rtol=1e-6, atol=1e-6)
         assert_close(to_numpy(root), references.foreach("sqrt", a), rtol=1e-6)
     assert not kernels.foreach("sqrt", [x[0], x[0][:2]], [x[0], x[0][:2]])
     with pytest.raises(ValueError, match="foreach: mul takes 2 lists, not 1"):

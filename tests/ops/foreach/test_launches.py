@@ -16,9 +16,9 @@ def lists(count, requires_grad=True, dtype=None):
 
 def counted(launches, call):
     call()  # tables of addresses are uploaded once
-    with launches() as found:
+    with launches() as launched:
         result = call()
-    return found, result
+    return launched, result
 
 
 # Call, kernels forward, kernels of the rules backward.
@@ -49,12 +49,12 @@ CALLS = {
 def test_forward_and_backward(name, dtype, launches):
     call, forward, backward = CALLS[name]
     inputs = lists(3, dtype=getattr(ag, dtype))
-    found, outs = counted(launches, lambda: call(ag.foreach, *inputs))
-    assert sum(found.kernels.values()) == forward, found
+    launched, outs = counted(launches, lambda: call(ag.foreach, *inputs))
+    assert sum(launched.kernels.values()) == forward, launched
     flat = [x for xs in inputs for x in xs]
     seeds = [ag.ones_like(out) for out in outs]
-    found, _ = counted(launches, lambda: ag.autograd.grad(outs, flat, seeds, retain_graph=True, allow_unused=True))
-    assert sum(found.kernels.values()) == backward, found
+    launched, _ = counted(launches, lambda: ag.autograd.grad(outs, flat, seeds, retain_graph=True, allow_unused=True))
+    assert sum(launched.kernels.values()) == backward, launched
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
@@ -62,46 +62,46 @@ def test_rules_run_on_the_needed_elements_only(create_graph, launches):
     (x, y) = lists(2)
     outs = ag.foreach.mul(x, y)
     seeds = [ag.ones_like(out) for out in outs]
-    found, grads = counted(launches, lambda: ag.autograd.grad(outs[:2], x[:2], seeds[:2], retain_graph=True,
+    launched, grads = counted(launches, lambda: ag.autograd.grad(outs[:2], x[:2], seeds[:2], retain_graph=True,
                                                               create_graph=create_graph))  # fmt: skip
-    assert sum(found.kernels.values()) == 1
+    assert sum(launched.kernels.values()) == 1
     assert grads[0].tolist() == y[0].tolist()
 
 
 def test_in_place(launches):
     x, y = lists(2, requires_grad=False)
-    found, _ = counted(launches, lambda: ag.foreach.add_(x, y))
-    assert sum(found.kernels.values()) == 1
+    launched, _ = counted(launches, lambda: ag.foreach.add_(x, y))
+    assert sum(launched.kernels.values()) == 1
 
 
 def test_in_place_in_a_graph(launches):
     """The op, and a copy of its results into the tensors."""
     x, y = lists(1, requires_grad=False)[0], lists(1)[0]
-    found, _ = counted(launches, lambda: ag.foreach.add_(ag.foreach.clone(x), y))
-    assert sum(found.kernels.values()) == 3
+    launched, _ = counted(launches, lambda: ag.foreach.add_(ag.foreach.clone(x), y))
+    assert sum(launched.kernels.values()) == 3
 
 
 def test_copies_are_one_launch(launches):
     x, y = lists(2, requires_grad=False)
-    found, _ = counted(launches, lambda: ag.foreach.copy_(x, y))
-    assert sum(found.kernels.values()) == 1
+    launched, _ = counted(launches, lambda: ag.foreach.copy_(x, y))
+    assert sum(launched.kernels.values()) == 1
     assert [t.tolist() for t in x] == [t.tolist() for t in y]
 
 
 def test_a_launch_per_dtype_and_number(launches):
     x, y = [*lists(1)[0], *lists(1, dtype=ag.float64)[0]], [*lists(1)[0], *lists(1, dtype=ag.float64)[0]]
-    found, _ = counted(launches, lambda: ag.foreach.add(x, y))
-    assert sum(found.kernels.values()) == 2
+    launched, _ = counted(launches, lambda: ag.foreach.add(x, y))
+    assert sum(launched.kernels.values()) == 2
     x = lists(1)[0]
-    found, _ = counted(launches, lambda: ag.foreach.mul(x, [2.0, 2.0, 3.0, 2.0, 3.0]))
-    assert sum(found.kernels.values()) == 2
+    launched, _ = counted(launches, lambda: ag.foreach.mul(x, [2.0, 2.0, 3.0, 2.0, 3.0]))
+    assert sum(launched.kernels.values()) == 2
 
 
 def test_a_list_on_two_devices(launches):
     x = lists(1)[0]
     mixed = [x[0], x[1].cpu().detach().requires_grad_(), x[2]]
-    found, outs = counted(launches, lambda: ag.foreach.mul(mixed, mixed))
-    assert sum(found.kernels.values()) == 1
+    launched, outs = counted(launches, lambda: ag.foreach.mul(mixed, mixed))
+    assert sum(launched.kernels.values()) == 1
     assert [out.device.type for out in outs] == ["cuda", "cpu", "cuda"]
     grads = ag.autograd.grad(outs, mixed, [ag.ones_like(out) for out in outs])
     assert [bool(ag.allclose(g, 2 * t)) for g, t in zip(grads, mixed, strict=True)] == [True] * 3
@@ -109,13 +109,13 @@ def test_a_list_on_two_devices(launches):
 
 def test_a_tensor_that_stands_twice_is_written_without_the_launch(launches):
     x = ag.ones(3, device="cuda")
-    with launches() as found:
+    with launches() as launched:
         ag.foreach.mul_([x, x], 3.0)
     assert x.tolist() == [9.0] * 3
-    assert not any("foreach" in name for name in found.kernels)
+    assert not any("foreach" in name for name in launched.kernels)
 
 
 def test_functions_without_a_kernel_run_per_element(launches):
     x = lists(1)[0]
-    found, _ = counted(launches, lambda: ag.foreach.sin(x))
-    assert sum(found.kernels.values()) == len(x)
+    launched, _ = counted(launches, lambda: ag.foreach.sin(x))
+    assert sum(launched.kernels.values()) == len(x)

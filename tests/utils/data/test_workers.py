@@ -187,12 +187,12 @@ def test_worker_info_and_init_function():
 
     dataset = Calls(item, 4)
     dataset.tag = "mine"
-    found = list(DataLoader(dataset, None, num_workers=2, worker_init_fn=started.append, seed=5))
-    assert [row[:2] for row in found] == [[0, 2], [1, 2]] * 2
-    assert [row[2] - found[0][2] for row in found] == [0, 1, 0, 1]
-    assert all(row[3] == row[2] and row[4] == "mine" for row in found)
-    assert [row[5] for row in found] == [[0], [1]] * 2
-    assert len({row[6] for row in found} | {os.getpid()}) == 3
+    results = list(DataLoader(dataset, None, num_workers=2, worker_init_fn=started.append, seed=5))
+    assert [row[:2] for row in results] == [[0, 2], [1, 2]] * 2
+    assert [row[2] - results[0][2] for row in results] == [0, 1, 0, 1]
+    assert all(row[3] == row[2] and row[4] == "mine" for row in results)
+    assert [row[5] for row in results] == [[0], [1]] * 2
+    assert len({row[6] for row in results} | {os.getpid()}) == 3
     assert get_worker_info() is None
     assert started == []
 
@@ -209,23 +209,23 @@ def draws(**kwargs):
 @cpu
 def test_seeds_of_workers_repeat():
     for make in (lambda: {"seed": 5}, lambda: {"generator": ag.Generator().manual_seed(5)}, dict):
-        found = []
+        seen = []
         for _ in range(2):
             ag.manual_seed(1)
-            found.append(draws(**make()))
-        assert found[0] == found[1]
-        numbers = [number for epoch in found[0] for sample in epoch for number in sample]
+            seen.append(draws(**make()))
+        assert seen[0] == seen[1]
+        numbers = [number for epoch in seen[0] for sample in epoch for number in sample]
         assert len(set(numbers)) == len(numbers) == 24
 
 
 @cpu
 def test_workers_leave_the_random_numbers_of_this_process_alone():
     """The order and what is drawn after an epoch do not depend on the number of workers."""
-    found = []
+    seen = []
     for workers in (0, 1, 2):
         ag.manual_seed(3)
-        found.append((lists(DataLoader(range(10), 3, shuffle=True, num_workers=workers)), ag.rand(2).tolist()))
-    assert found[0] == found[1] == found[2]
+        seen.append((lists(DataLoader(range(10), 3, shuffle=True, num_workers=workers)), ag.rand(2).tolist()))
+    assert seen[0] == seen[1] == seen[2]
 
 
 @cpu
@@ -428,13 +428,13 @@ def test_a_fork_inside_of_a_product_on_one_thread():
     """The child forgets that product, and has one thread."""
     if not blas.threads():
         pytest.skip("NumPy uses another BLAS than OpenBLAS")
-    before, found = blas.threads(), []
+    before, result = blas.threads(), []
 
     def item(i):
         return blas._LIMIT.depth, blas.threads(), rows.cores()
 
-    blas.on_one_thread(lambda: found.extend(DataLoader(Calls(item, 2), None, num_workers=1)))
-    assert [tuple(row) for row in found] == [(0, 1, 1)] * 2
+    blas.on_one_thread(lambda: result.extend(DataLoader(Calls(item, 2), None, num_workers=1)))
+    assert [tuple(row) for row in result] == [(0, 1, 1)] * 2
     assert blas.threads() == before
 
 
