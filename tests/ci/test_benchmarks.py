@@ -59,12 +59,12 @@ def _on_one_thread():
 def results(device, tmp_path_factory):
     """The JSON of each workload, run once at tiny size beside PyTorch where that is installed."""
     folder = tmp_path_factory.mktemp("results")
-    found = {}
+    seen = {}
     for name, module in WORKLOADS.items():
         path = folder / f"{device}-{name}.json"
         module.main(["--tiny", "--device", device, "--peers", "torch", "--json", str(path)])
-        found[name] = json.loads(path.read_text())
-    return found
+        seen[name] = json.loads(path.read_text())
+    return seen
 
 
 @pytest.mark.more
@@ -114,9 +114,9 @@ HESSIANS = {
 @pytest.mark.parametrize("label", HESSIANS)
 def test_second_derivatives_run_the_products_that_are_needed(results, label):
     (case,) = [c for c in results["hessian"]["cases"] if re.sub(", FP32$", "", c["case"]) == label]
-    found = {name: result["counts"]["hidden products"] for name, result in case["contenders"].items()}
+    actual = {name: result["counts"]["hidden products"] for name, result in case["contenders"].items()}
     ours, torch = HESSIANS[label]
-    assert found == ours | ({"torch": torch} if "torch" in found else {})
+    assert actual == ours | ({"torch": torch} if "torch" in actual else {})
     assert case["contenders"][OURS]["counts"]["peak bytes"] > 0
 
 
@@ -145,7 +145,7 @@ def test_every_public_op_is_timed_or_named_as_none():
             in_place = name.endswith("_")  # timed as methods
             if callable(getattr(module, name)) and not in_place and not isinstance(getattr(module, name), np.dtype):
                 names.setdefault(id(getattr(module, name)), set()).add(name)
-    missing = [found for found in names.values() if not found & timed and not found & without]
+    missing = [actual for actual in names.values() if not actual & timed and not actual & without]
     assert not missing
     assert not without - set.union(*names.values())
     assert set(op_calls.NUMPY) <= set(op_calls.calls())

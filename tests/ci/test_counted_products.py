@@ -41,16 +41,16 @@ def calls():
         **{f"{name}(f)": functools.partial(getattr(func, name)(f), row) for name in at_a_row},
         "jvp(f, (x,), (v,))": lambda: func.jvp(f, (row,), (v,)),
         "hvp(f, (x,), (v,))": lambda: func.hvp(f, (row,), (v,)),
-        "vjp(f, x)": [lambda: func.vjp(f, row), lambda found: found[1](ag.tensor(1.0))],
-        "linearize(f, x)": [lambda: func.linearize(f, row), lambda found: found[1](v)],
+        "vjp(f, x)": [lambda: func.vjp(f, row), lambda actual: actual[1](ag.tensor(1.0))],
+        "linearize(f, x)": [lambda: func.linearize(f, row), lambda actual: actual[1](v)],
     }
 
 
 def counted(call, *args):
     """The products of a call, and its result."""
-    with ag.profiler.count() as found:
+    with ag.profiler.count() as noted:
         result = call(*args)
-    return sum(found.matmuls.values()), result
+    return sum(noted.matmuls.values()), result
 
 
 def rows():
@@ -62,8 +62,8 @@ def rows():
 
 @pytest.mark.parametrize(("code", "products"), rows(), ids=[code for code, _ in rows()])
 def test_transforms_run_the_products_of_the_table(code, products):
-    found = calls()[code]
-    first, *then = found if isinstance(found, list) else [found]
+    actual = calls()[code]
+    first, *then = actual if isinstance(actual, list) else [actual]
     first()  # the first call may test operations on single rows
     count, result = counted(first)
     assert [count, *(counted(call, result)[0] for call in then)] == products
@@ -89,9 +89,9 @@ def test_second_derivatives_run_the_products_of_the_table(row):
     x = np.random.default_rng(0).standard_normal((BATCH, inputs)).astype(np.float32)
     problem = Problem(weights, x, activation, quantity, bool(backward), "cpu")
     present, _ = load_peers(["torch.func", "torch"], ["torch.func", "torch"], "cpu")
-    found = calls_for(problem, [], present)
+    result = calls_for(problem, [], present)
     expected = dict(zip((OURS, "torch.func", "torch"), products, strict=True))
-    for library, call in found.items():
+    for library, call in result.items():
         count = counting.count_ours if library == OURS else counting.count_torch
         matmuls, _ = count(present.get(library, ag), call)
         assert counting.hidden_products(matmuls, BATCH, HIDDEN) == expected[library], library
