@@ -123,10 +123,10 @@ def pytest_collection_modifyitems(config, items):
         older = torch_version.reason_to_skip(item.nodeid, torch)
         if older:
             item.add_marker(pytest.mark.skip(reason=older))
-        found = [reason for name, reason in reasons.items() if item.get_closest_marker(name)]
-        for reason in found:
+        results = [reason for name, reason in reasons.items() if item.get_closest_marker(name)]
+        for reason in results:
             item.add_marker(pytest.mark.skip(reason=reason))
-        (dropped if found else kept).append(item)
+        (dropped if results else kept).append(item)
     if kept:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

@@ -50,11 +50,11 @@ def test_the_switch_is_pytorchs(change):
     try:
         for m in (torch, ag):
             change(m)
-        found, wanted = ((m.are_deterministic_algorithms_enabled(), m.is_deterministic_algorithms_warn_only_enabled(),
-                          m.get_deterministic_debug_mode()) for m in (ag, torch))
-        assert found[0] == wanted[0]
-        assert found[2] == wanted[2]
-        assert found[1] == (wanted[0] and wanted[1])  # PyTorch remembers warn_only of a switch that is off
+        actual, theirs = ((m.are_deterministic_algorithms_enabled(), m.is_deterministic_algorithms_warn_only_enabled(),
+                           m.get_deterministic_debug_mode()) for m in (ag, torch))
+        assert actual[0] == theirs[0]
+        assert actual[2] == theirs[2]
+        assert actual[1] == (theirs[0] and theirs[1])  # PyTorch remembers warn_only of a switch that is off
     finally:
         torch.use_deterministic_algorithms(False)
 

@@ -77,9 +77,9 @@ def test_loops_that_are_held_back(monkeypatch):
 def test_another_blas_and_a_missing_package(monkeypatch):
     monkeypatch.setattr(blas, "kernels", lambda: None)
     monkeypatch.setattr(info, "PACKAGES", ("numpy", "no-such-package"))
-    found = {subject: text for subject, text in info.lines() if subject}
-    assert "says nothing about its kernels" in found["BLAS"]
-    assert "no-such-package is missing (`pip install no-such-package`)" in found["packages"]
+    result = {subject: text for subject, text in info.lines() if subject}
+    assert "says nothing about its kernels" in result["BLAS"]
+    assert "no-such-package is missing (`pip install no-such-package`)" in result["packages"]
 
 
 def test_without_a_command_the_usage_is_shown(capsys):

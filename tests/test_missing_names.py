@@ -61,11 +61,11 @@ def test_the_error_says_why(name):
 def test_what_is_explained_is_pytorchs(name):
     """Or was; and nothing that is here is said to be missing."""
     torch = pytest.importorskip("torch")
-    found = torch
+    result = torch
     for part in name.split("."):
         try:
-            there = hasattr(found, part)
-            found = getattr(found, part) if there else importlib.import_module(f"{found.__name__}.{part}")
+            there = hasattr(result, part)
+            result = getattr(result, part) if there else importlib.import_module(f"{result.__name__}.{part}")
         except ModuleNotFoundError:
             assert name in ("utils.tensorboard", "compiler.compiled_with")
             return

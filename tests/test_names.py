@@ -76,14 +76,14 @@ class TestDeviceContexts:
         assert ag.get_default_device() == before
 
     def test_other_threads_are_left_alone(self):
-        found = []
-        wanted = "cpu" if ag.get_default_device().type == "cuda" else "cuda"
-        with ag.device(wanted):
-            thread = threading.Thread(target=lambda: found.append(ag.get_default_device()))
+        seen = []
+        other = "cpu" if ag.get_default_device().type == "cuda" else "cuda"
+        with ag.device(other):
+            thread = threading.Thread(target=lambda: seen.append(ag.get_default_device()))
             thread.start()
             thread.join()
-            assert ag.get_default_device() == ag.device(wanted)
-        assert found == [ag.get_default_device()]
+            assert ag.get_default_device() == ag.device(other)
+        assert seen == [ag.get_default_device()]
 
 
 class TestNew:

@@ -48,12 +48,12 @@ def outcome(m, case, options):
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ",".join(o))
 @pytest.mark.parametrize("case", CASES)
 def test_outcomes_and_texts(case, options):
-    found, expected = outcome(ag, case, options), outcome(torch, case, options)
-    assert (found is None) == (expected is None), (found, expected)
+    result, expected = outcome(ag, case, options), outcome(torch, case, options)
+    assert (result is None) == (expected is None), (result, expected)
     if expected is not None:
-        assert found[0] is expected[0]
+        assert result[0] is expected[0]
     if expected is not None and expected[1] is not None:
-        for a, b in zip(found[1], expected[1], strict=True):
+        for a, b in zip(result[1], expected[1], strict=True):
             assert a == b or float(a) == pytest.approx(float(b), rel=1e-3, nan_ok=True)
 
 

@@ -19,12 +19,12 @@ def find(module, name):
     return functools.reduce(step, name.split("."), module)
 
 
-def step(found, name):
+def step(actual, name):
     """An attribute; a submodule of PyTorch may have to be imported first."""
-    if inspect.ismodule(found) and not hasattr(found, name):
+    if inspect.ismodule(actual) and not hasattr(actual, name):
         with contextlib.suppress(ModuleNotFoundError):
-            return importlib.import_module(f"{found.__name__}.{name}")
-    return getattr(found, name)
+            return importlib.import_module(f"{actual.__name__}.{name}")
+    return getattr(actual, name)
 
 
 def missing(module, names):

@@ -35,22 +35,22 @@ def train(m, factors, **options):
 def test_steps_like_pytorch(options):
     torch, _ = both()
     factors = [1.0, 2.0, 0.5] if not options.get("enabled", True) else [1.0, float("inf"), 2.0, 1.0, float("nan"), 0.5]
-    for (w, scale, state), (v, wanted, theirs) in zip(train(ag, factors, **options), train(torch, factors, **options),
+    for (w, scale, state), (v, expected, theirs) in zip(train(ag, factors, **options), train(torch, factors, **options),
                                                       strict=True):
         assert np.allclose(w, v)
-        assert (scale, state) == (wanted, theirs)
+        assert (scale, state) == (expected, theirs)
 
 
 @pytest.mark.cuda
 def test_on_cuda():
     w = ag.nn.Parameter(ag.ones(2, device="cuda"))
     optimizer, scaler = ag.optim.SGD([w], lr=0.5), ag.cuda.amp.GradScaler(init_scale=8.0)
-    for factor, wanted, scale in ((1.0, 0.5, 8.0), (float("inf"), 0.5, 4.0)):
+    for factor, expected, scale in ((1.0, 0.5, 8.0), (float("inf"), 0.5, 4.0)):
         optimizer.zero_grad()
         scaler.scale(w.sum() * factor).backward()
         scaler.step(optimizer)
         scaler.update()
-        assert w.tolist() == [wanted] * 2
+        assert w.tolist() == [expected] * 2
         assert scaler.get_scale() == scale
 
 

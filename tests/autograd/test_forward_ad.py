@@ -22,10 +22,10 @@ def tangent(x):
     return fw.unpack_dual(x).tangent
 
 
-def equal(found, expected):
-    assert found is not None
-    assert found.shape == expected.shape
-    assert ag.allclose(found, expected), (found, expected)
+def equal(actual, expected):
+    assert actual is not None
+    assert actual.shape == expected.shape
+    assert ag.allclose(actual, expected), (actual, expected)
 
 
 @pytest.fixture(autouse=True)
@@ -163,13 +163,13 @@ def test_dual_level_notices_that_its_level_is_gone():
 
 
 def test_threads_have_levels_of_their_own():
-    found = {}
+    seen = {}
 
     def work():
-        found["level"] = fw._current_level
-        found["tangent"] = tangent(dual)
+        seen["level"] = fw._current_level
+        seen["tangent"] = tangent(dual)
         with fw.dual_level():
-            found["own"] = tangent(fw.make_dual(dual, vector(B)).exp())
+            seen["own"] = tangent(fw.make_dual(dual, vector(B)).exp())
 
     with fw.dual_level():
         dual = fw.make_dual(vector(), vector(B))
@@ -177,9 +177,9 @@ def test_threads_have_levels_of_their_own():
         thread.start()
         thread.join()
         equal(tangent(dual), vector(B))
-    assert found["level"] == -1
-    assert found["tangent"] is None
-    equal(found["own"], vector(B) * vector().exp())
+    assert seen["level"] == -1
+    assert seen["tangent"] is None
+    equal(seen["own"], vector(B) * vector().exp())
 
 
 # ---- packing and unpacking ---------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def test_packing_and_unpacking():
     x, t = vector(), vector(B)
     with fw.dual_level():
         dual = fw.make_dual(x, t)
-        primal, found = fw.unpack_dual(dual)
+        primal, result = fw.unpack_dual(dual)
         equal(primal, x)
-        assert found is t
+        assert result is t
         assert tangent(primal) is None
         assert tangent(x) is None  # packing changes no input
         assert tangent(dual) is t  # nor does unpacking
@@ -202,9 +202,9 @@ def test_packing_and_unpacking():
 
 def test_unpack_dual_is_a_named_tuple():
     with fw.dual_level():
-        found = fw.unpack_dual(vector())
-        assert isinstance(found, fw.UnpackedDualTensor)
-        assert found._fields == ("primal", "tangent")
+        result = fw.unpack_dual(vector())
+        assert isinstance(result, fw.UnpackedDualTensor)
+        assert result._fields == ("primal", "tangent")
         assert tangent(fw.unpack_dual(fw.make_dual(vector(), vector())).primal * 2) is None
 
 
@@ -249,11 +249,11 @@ def test_a_tangent_is_copied_into_the_layout_of_its_primal(layout):
     x = {"transposed": whole.t(), "strided": whole[::2], "expanded": whole[:1].expand(4, 3)}[layout]
     t = ag.rand(*x.shape, dtype=ag.float64, requires_grad=True)
     with fw.dual_level():
-        found = tangent(fw.make_dual(x, t))
-        equal(found, t)
-        assert found is not t
-        assert found.stride() == (x.stride() if layout == "transposed" else (3, 1))
-        (g,) = ag.autograd.grad((found * 2).sum(), t)
+        result = tangent(fw.make_dual(x, t))
+        equal(result, t)
+        assert result is not t
+        assert result.stride() == (x.stride() if layout == "transposed" else (3, 1))
+        (g,) = ag.autograd.grad((result * 2).sum(), t)
     equal(g, ag.full_like(t, 2.0))
 
 
@@ -296,8 +296,8 @@ def test_views_carry_their_part():
         equal(tangent(dual[1]), t[1])
         equal(tangent(dual.t()), t.t())
         equal(tangent(dual.reshape(-1)[2:4]), t.reshape(-1)[2:4])
-        for found, expected in zip(dual.unbind(1), t.unbind(1), strict=True):
-            equal(tangent(found), expected)
+        for actual, expected in zip(dual.unbind(1), t.unbind(1), strict=True):
+            equal(tangent(actual), expected)
         assert tangent(x[1]) is None
 
 
@@ -325,8 +325,8 @@ def test_detach_and_data_have_no_tangent():
 def test_what_is_not_differentiable_has_no_tangent():
     with fw.dual_level():
         dual = fw.make_dual(vector(), vector(B))
-        for found in (dual > 1, dual.argmax(), dual.to(ag.int64), ag.zeros_like(dual), dual.sort()[1]):
-            assert tangent(found) is None
+        for actual in (dual > 1, dual.argmax(), dual.to(ag.int64), ag.zeros_like(dual), dual.sort()[1]):
+            assert tangent(actual) is None
         assert tangent(dual.sort()[0]) is not None
 
 
@@ -387,10 +387,10 @@ def test_forward_over_reverse_through_a_saved_output():
     with fw.dual_level():
         dual = fw.make_dual(x, t)
         (g,) = ag.autograd.grad(dual.exp().tanh().sum(), dual)
-        found = tangent(g)
+        result = tangent(g)
     point = vector(requires_grad=True)
     (first,) = ag.autograd.grad(point.exp().tanh().sum(), point, create_graph=True)
-    equal(found, ag.autograd.grad((first * t).sum(), point)[0])
+    equal(result, ag.autograd.grad((first * t).sum(), point)[0])
 
 
 def test_backward_inside_of_a_level():

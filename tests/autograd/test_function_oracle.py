@@ -214,9 +214,9 @@ class TestMarkDirty:
                 return x * 3, other
 
             with quietly():
-                _, found = function(m, forward, lambda ctx, g, h: g + h * 5).apply(x)
-            found.sum().backward()
-            return found is other, other.grad_fn.name(), other._version, x.grad
+                _, result = function(m, forward, lambda ctx, g, h: g + h * 5).apply(x)
+            result.sum().backward()
+            return result is other, other.grad_fn.name(), other._version, x.grad
 
         assert both(program) == [True, "OwnBackward", 1, [5.0, 5.0]]
 
@@ -298,8 +298,8 @@ class TestKeptCtx:
             y.sum().backward()
             return kept is x, y, y.grad_fn.name(), x.grad
 
-        found = both(lambda m: self.program(m, read, save=lambda x, y: (x, y)))
-        assert found == [True, [2.0, 4.0], "OwnBackward", [2.0, 2.0]]
+        result = both(lambda m: self.program(m, read, save=lambda x, y: (x, y)))
+        assert result == [True, [2.0, 4.0], "OwnBackward", [2.0, 2.0]]
 
     def test_says_that_the_buffers_were_freed(self):
         kind, text = both(lambda m: self.program(m, lambda ctx, x: ctx.saved_tensors, free=True))

@@ -49,8 +49,8 @@ def test_mark_dirty(leaf, weight):
     assert x.grad_fn.name() == "DoubleBackward"
     assert Double.apply(row) is row
     assert x.grad_fn.name() == "CopySlices"
-    (found,) = grad((x * weight).sum(), leaf)
-    np.testing.assert_allclose(found.numpy(force=True), W * [[4], [2]])
+    (gradient,) = grad((x * weight).sum(), leaf)
+    np.testing.assert_allclose(gradient.numpy(force=True), W * [[4], [2]])
 
 
 def test_mark_dirty_refusals(leaf):
@@ -74,12 +74,12 @@ def test_a_view_made_in_a_function(leaf):
 @pytest.mark.parametrize("function", [Same, Double])
 def test_an_input_handed_through_without_recording(leaf, function):
     x = leaf * 1
-    for given in (x, x[:]):
+    for x_or_view in (x, x[:]):
         with ag.no_grad():
-            y = function.apply(given)
-        assert y is not given
+            y = function.apply(x_or_view)
+        assert y is not x_or_view
         assert (y.requires_grad, y.grad_fn, y._is_view()) == (False, None, False)
-        assert given.requires_grad
+        assert x_or_view.requires_grad
     constant = leaf.detach()
     assert (Same.apply(constant) is constant, Same.apply(constant)._is_view()) == (False, True)
     assert Double.apply(constant) is constant

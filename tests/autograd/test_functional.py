@@ -27,15 +27,15 @@ def close(ours, expected):
 
 class TestValues:
     def test_jacobian(self, device):
-        found = jacobian(lambda x: ag.stack([x[0] * x[1], x[1] ** 2, x[0]]), double([2.0, 3.0]))
-        assert found.device.type == device
-        close(found, [[3, 2], [0, 6], [1, 0]])
+        jacobians = jacobian(lambda x: ag.stack([x[0] * x[1], x[1] ** 2, x[0]]), double([2.0, 3.0]))
+        assert jacobians.device.type == device
+        close(jacobians, [[3, 2], [0, 6], [1, 0]])
 
     def test_shape_is_that_of_the_output_then_of_the_input(self):
         x = double(np.arange(6.0).reshape(2, 3))
-        found = jacobian(lambda x: x.mT.exp(), x)
-        assert found.shape == (3, 2, 2, 3)
-        close(found, np.einsum("ik,jl,ij->jikl", np.eye(2), np.eye(3), np.exp(x.numpy(force=True))))
+        jacobians = jacobian(lambda x: x.mT.exp(), x)
+        assert jacobians.shape == (3, 2, 2, 3)
+        close(jacobians, np.einsum("ik,jl,ij->jikl", np.eye(2), np.eye(3), np.exp(x.numpy(force=True))))
 
     def test_hessian_of_a_form(self):
         a = np.random.normal(size=(3, 3))
@@ -53,14 +53,14 @@ class TestValues:
 
     @pytest.mark.parametrize("product", [vhp, hvp])
     def test_products_with_the_hessian(self, product):
-        output, found = product(lambda x: x[0] ** 2 * x[1], double([2.0, 3.0]), double([10.0, 100.0]))
+        output, result = product(lambda x: x[0] ** 2 * x[1], double([2.0, 3.0]), double([10.0, 100.0]))
         assert output.item() == 12
-        close(found, np.array([[6, 4], [4, 0]]) @ [10, 100])
+        close(result, np.array([[6, 4], [4, 0]]) @ [10, 100])
 
     @pytest.mark.parametrize("name", ["vjp", "jvp", "vhp", "hvp"])
     def test_v_may_be_left_out_for_one_element(self, name):
-        _, found = getattr(functional, name)(lambda x: x**3, double([2.0]))
-        close(found, [12.0])
+        _, result = getattr(functional, name)(lambda x: x**3, double([2.0]))
+        close(result, [12.0])
 
     def test_hvp_and_vhp_differ_where_the_hessian_is_not_symmetric(self):
         class Skew(ag.autograd.Function):
@@ -86,9 +86,9 @@ class TestValues:
 
     def test_integer_and_constant_outputs_have_zeros(self):
         x = double([1.0, 5.0])
-        found = jacobian(lambda x: (x.argmax(), x.sum(), ag.ones(3)), (x,))
-        assert [j.tolist() for (j,) in found] == [[0.0, 0.0], [1.0, 1.0], [[0.0, 0.0]] * 3]
-        assert all(j.dtype == ag.float64 for (j,) in found)
+        jacobians = jacobian(lambda x: (x.argmax(), x.sum(), ag.ones(3)), (x,))
+        assert [j.tolist() for (j,) in jacobians] == [[0.0, 0.0], [1.0, 1.0], [[0.0, 0.0]] * 3]
+        assert all(j.dtype == ag.float64 for (j,) in jacobians)
 
     def test_a_constant_output_runs_no_backward(self, monkeypatch):
         monkeypatch.setattr(functional, "grad", None)
@@ -107,10 +107,10 @@ class TestStructure:
 
     def test_hessian(self):
         x, y = double([1.0, 2.0]), double(3.0)
-        found = hessian(lambda x, y: (x * y).sum() + y**3, (x, y))
-        assert isinstance(found, tuple)
-        assert isinstance(found[0], tuple)
-        assert [[h.tolist() for h in row] for row in found] == [[[[0, 0], [0, 0]], [1, 1]], [[1, 1], 18]]
+        hessians = hessian(lambda x, y: (x * y).sum() + y**3, (x, y))
+        assert isinstance(hessians, tuple)
+        assert isinstance(hessians[0], tuple)
+        assert [[h.tolist() for h in row] for row in hessians] == [[[[0, 0], [0, 0]], [1, 1]], [[1, 1], 18]]
         assert isinstance(hessian(lambda x: x.sum(), (x,))[0][0], ag.Tensor)
 
     def test_products(self):
@@ -160,8 +160,8 @@ class TestGraph:
     def test_create_graph_reaches_inputs_weights_and_v(self):
         x, w, v = double([2.0, 3.0], True), double([5.0, 7.0], True), double([1.0, 10.0], True)
         _, product = vjp(lambda x: w * x**2, x, v, create_graph=True)
-        found = ag.autograd.grad(product.sum(), (x, w, v))  # of the sum of 2 v w x
-        for g, expected in zip(found, ([10, 140], [4, 60], [20, 42]), strict=True):
+        grads = ag.autograd.grad(product.sum(), (x, w, v))  # of the sum of 2 v w x
+        for g, expected in zip(grads, ([10, 140], [4, 60], [20, 42]), strict=True):
             close(g, expected)
 
     def test_create_graph_with_inputs_that_need_no_gradient_reaches_weights_only(self):
@@ -187,14 +187,14 @@ class TestGraph:
     def test_works_where_recording_is_off(self, create_graph):
         x = double([2.0, 3.0], True)
         with ag.no_grad():
-            found = jacobian(lambda x: x**2, x, create_graph)
+            jacobians = jacobian(lambda x: x**2, x, create_graph)
             output, product = hvp(lambda x: (x**3).sum(), x, double([1.0, 1.0]), create_graph)
             close(jvp(lambda x: x**2, x, double([1.0, 1.0]), create_graph)[1], [4, 6])
             close(vhp(lambda x: (x**3).sum(), x, double([1.0, 1.0]), create_graph)[1], [12, 18])
             assert not ag.is_grad_enabled()
-        close(found, np.diag([4, 6]))
+        close(jacobians, np.diag([4, 6]))
         close(product, [12, 18])
-        assert found.requires_grad == output.requires_grad == product.requires_grad == create_graph
+        assert jacobians.requires_grad == output.requires_grad == product.requires_grad == create_graph
 
     def test_the_functions_own_graph_is_left_usable(self):
         x, w, kept = double([2.0, 3.0]), double([5.0, 7.0], True), []
@@ -269,9 +269,9 @@ class TestStrict:
         """The Hessian of a ReLU network: zeros without a graph, and strict about it where one is wanted."""
         x = double([[1.0, -2.0]], True)
         for call in (hessian, lambda *args: vhp(args[0], x, x, *args[2:])[1]):
-            found = call(lambda x: (2 * x).relu().sum(), x, True)
-            assert not found.numpy(force=True).any()
-            assert not found.requires_grad
+            result = call(lambda x: (2 * x).relu().sum(), x, True)
+            assert not result.numpy(force=True).any()
+            assert not result.requires_grad
             call(lambda x: (2 * x).relu().sum(), x, False, True)
             with pytest.raises(RuntimeError, match=r"independent of input 0\. .* strict mode when create_graph=True"):
                 call(lambda x: (2 * x).relu().sum(), x, True, True)
@@ -349,21 +349,21 @@ class TestArguments:
 
     def test_forward_mode_inside_of_a_transform(self):
         x = double([[1.0, 2.0], [3.0, 4.0]])
-        found = ag.func.vmap(lambda x: jacobian(lambda x: x**2, x, vectorize=True, strategy="forward-mode"))(x)
-        close(found, 2 * np.stack([np.diag([1, 2]), np.diag([3, 4])]))
+        jacobians = ag.func.vmap(lambda x: jacobian(lambda x: x**2, x, vectorize=True, strategy="forward-mode"))(x)
+        close(jacobians, 2 * np.stack([np.diag([1, 2]), np.diag([3, 4])]))
 
     def test_vectorized_is_differentiable(self):
         x = double([1.0, 2.0]).requires_grad_()
-        found = jacobian(lambda x: x**3, x, create_graph=True, vectorize=True)
-        close(ag.autograd.grad(found.sum(), x)[0], [6, 12])
+        jacobians = jacobian(lambda x: x**3, x, create_graph=True, vectorize=True)
+        close(ag.autograd.grad(jacobians.sum(), x)[0], [6, 12])
 
     def test_vectorized_of_nothing_and_of_constants(self):
         x, empty = double([1.0, 2.0]), double([])
         for options in ({}, {"strategy": "forward-mode"}):
             f = lambda x, y: (x.sum(), ag.ones(3, dtype=ag.float64))  # noqa: E731
-            found = jacobian(f, (x, empty), vectorize=True, **options)
-            assert [[part.shape for part in row] for row in found] == [[(2,), (0,)], [(3, 2), (3, 0)]]
-            close(found[1][0], np.zeros((3, 2)))
+            jacobians = jacobian(f, (x, empty), vectorize=True, **options)
+            assert [[part.shape for part in row] for row in jacobians] == [[(2,), (0,)], [(3, 2), (3, 0)]]
+            close(jacobians[1][0], np.zeros((3, 2)))
             assert jacobian(lambda x: x * 2, empty, vectorize=True, **options).shape == (0, 0)
 
     def test_vectorize_is_not_strict(self):
@@ -406,8 +406,8 @@ def test_products_of_a_hessian(activation, per_row, create_graph):
     """
     model, x = network(activation), ag.randn(2, 3)
     with profiler.count() as counts:
-        found = hessian(lambda x: model(x).sum(), x, create_graph)
-    assert found.shape == (2, 3, 2, 3)
+        hessians = hessian(lambda x: model(x).sum(), x, create_graph)
+    assert hessians.shape == (2, 3, 2, 3)
     assert sum(counts.matmuls.values()) == 3 + 3 + 6 * per_row
 
 

@@ -121,13 +121,13 @@ def differentiated(lib, result, inputs):
 def compare(name, run, dtype="float64", requires_grad=False):
     """`run(functional module, function, inputs, library)` here and in PyTorch, and once more differentiated."""
     make, shapes = FUNCTIONS[name]
-    found = []
+    seen = []
     for lib in (ag, torch):
         inputs = point(lib, shapes, dtype, requires_grad)
         result = outcome(lambda lib=lib, inputs=inputs: run(lib.autograd.functional, make(lib), inputs, lib))
         failed = isinstance(leaves(result)[-1], str)
-        found.append(result if failed else (result, differentiated(lib, result, inputs)))
-    same(*found, 1e-10 if dtype == "float64" else 1e-4)
+        seen.append(result if failed else (result, differentiated(lib, result, inputs)))
+    same(*seen, 1e-10 if dtype == "float64" else 1e-4)
 
 
 def settings(*functions):
@@ -186,18 +186,18 @@ def plain(result):
 def test_forward_mode(name, function):
     make, shapes = FUNCTIONS[name]
     option = {{"jacobian": "strategy", "hessian": "outer_jacobian_strategy"}[function]: "forward-mode"}
-    found = []
+    seen = []
     for lib in (ag, torch):
         inputs, call = point(lib, shapes, "float64", False), getattr(lib.autograd.functional, function)
         made = make(lib)
-        found.append(outcome(lambda: call(made, inputs, vectorize=True, **option)))  # noqa: B023
-    same(plain(found[0]), plain(found[1]), 1e-10)
-    assert all(not getattr(leaf, "requires_grad", False) for leaf in leaves(found[0]))
+        seen.append(outcome(lambda: call(made, inputs, vectorize=True, **option)))  # noqa: B023
+    same(plain(seen[0]), plain(seen[1]), 1e-10)
+    assert all(not getattr(leaf, "requires_grad", False) for leaf in leaves(seen[0]))
 
 
 def test_gradients_of_captured_weights_and_v():
     """Every function with create_graph, differentiated by the input, a captured weight and v, and once more."""
-    found = []
+    seen = []
     for lib in (ag, torch):
         x, v = point(lib, (2, 3), "float64", True), point(lib, (2, 3), "float64", True, 1)
         w, fn = lib.tensor(W, requires_grad=True), lib.autograd.functional
@@ -217,8 +217,8 @@ def test_gradients_of_captured_weights_and_v():
             squares = sum((t**2).sum() for t in first if t is not None)
             second = lib.autograd.grad(squares, (x, w), allow_unused=True)
             zero = lib.zeros(())
-            found.append(tuple(zero if t is None else t.detach() for t in (*first, *second)))
-    for ours, theirs in zip(found[:6], found[6:], strict=True):
+            seen.append(tuple(zero if t is None else t.detach() for t in (*first, *second)))
+    for ours, theirs in zip(seen[:6], seen[6:], strict=True):
         same(ours, theirs, 1e-9)
 
 

@@ -104,8 +104,8 @@ class TestVariable:
     def test_cuts_off_what_was_before(self):
         def program(m):
             inner, parameter = leaf(m) * 2, m.nn.Parameter(m.ones(1))
-            found = [m.autograd.Variable(t) for t in (inner, parameter)]
-            return [(x, x.requires_grad, x.is_leaf, type(x) is m.Tensor) for x in found], m.autograd.Variable()
+            results = [m.autograd.Variable(t) for t in (inner, parameter)]
+            return [(x, x.requires_grad, x.is_leaf, type(x) is m.Tensor) for x in results], m.autograd.Variable()
 
         both(program)
 
@@ -137,27 +137,27 @@ class TestNames:
     ])  # fmt: skip
     def test_modules(self, module, names):
         for m in (torch, ag):
-            found = importlib.import_module(f"{m.__name__}.autograd.{module}")
-            assert getattr(m.autograd, module) is found or m is torch  # which has a function `variable`
+            result = importlib.import_module(f"{m.__name__}.autograd.{module}")
+            assert getattr(m.autograd, module) is result or m is torch  # which has a function `variable`
             for name in names.split():
-                assert getattr(found, name) is getattr(m.autograd, name, getattr(found, name))
+                assert getattr(result, name) is getattr(m.autograd, name, getattr(result, name))
 
     def test_multithreading(self):
         def program(m):
-            enabled, found = m.autograd.is_multithreading_enabled, []
+            enabled, result = m.autograd.is_multithreading_enabled, []
             with m.autograd.set_multithreading_enabled(False):
-                found.append(enabled())
+                result.append(enabled())
             m.autograd.set_multithreading_enabled(False)
-            found.append(enabled())
+            result.append(enabled())
             m.autograd.set_multithreading_enabled(True)
 
             @m.autograd.set_multithreading_enabled(False)
             def inside():
                 return enabled()
 
-            found += [inside(), enabled()] if m is ag else [inside(), True]  # PyTorch's decorator stays on
+            result += [inside(), enabled()] if m is ag else [inside(), True]  # PyTorch's decorator stays on
             m.autograd.set_multithreading_enabled(True)
-            return found
+            return result
 
         assert both(program) == [False, False, False, True]
 

@@ -26,11 +26,11 @@ def checked(row):
 def function(call):
     """The floating-point outputs as a function of the inputs, which may be dual tensors."""
 
-    def fn(*given):
+    def fn(*tensors):
         def rebuilt(value):
             if isinstance(value, list):
                 return [rebuilt(item) for item in value]
-            return next((theirs for mine, theirs in zip(call.inputs, given, strict=True) if value is mine), value)
+            return next((theirs for mine, theirs in zip(call.inputs, tensors, strict=True) if value is mine), value)
 
         outs = call.row.call(*map(rebuilt, call.args), **call.sample.kwargs)
         return tuple([out for out in (outs if isinstance(outs, tuple) else (outs,)) if out.is_floating_point()])

@@ -231,10 +231,10 @@ def outcome(program, m):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = program(m)
+            result = program(m)
         except Exception as error:
-            found = type(error).__name__, re.findall(r"\w+", str(error))[:5]
-    return found, sum("double precision" in str(w.message) for w in caught)
+            result = type(error).__name__, re.findall(r"\w+", str(error))[:5]
+    return result, sum("double precision" in str(w.message) for w in caught)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -62,9 +62,9 @@ def test_nothing_is_recorded():
         x = leaf(m)
         with m.inference_mode():
             made = m.ones(2, requires_grad=True)
-            found = [(t.requires_grad, t.is_leaf, t.grad_fn, t.is_inference())
+            results = [(t.requires_grad, t.is_leaf, t.grad_fn, t.is_inference())
                      for t in (x * 2, x.detach(), made * x, m.nn.Linear(2, 2)(x))]  # fmt: skip
-        return found, made.requires_grad, made.is_inference(), x.requires_grad
+        return results, made.requires_grad, made.is_inference(), x.requires_grad
 
     both(program)
 
@@ -162,8 +162,8 @@ def test_requires_grad():
             inside, n = m.ones(2).requires_grad_(), m.ones(2)
         y = inside * 2
         y.sum().backward()
-        found = [inside.requires_grad, y.requires_grad, y.is_inference(), inside.grad, n.requires_grad_(False).is_leaf]
-        return found, outcome(lambda m: n.requires_grad_(), m), outcome(lambda m: setattr(n, "requires_grad", True), m)
+        flags = [inside.requires_grad, y.requires_grad, y.is_inference(), inside.grad, n.requires_grad_(False).is_leaf]
+        return flags, outcome(lambda m: n.requires_grad_(), m), outcome(lambda m: setattr(n, "requires_grad", True), m)
 
     both(program)
 
@@ -193,8 +193,8 @@ def test_writing_to_an_inference_tensor(write, mode):
             write(m, n)
         return n
 
-    found = both(program)
-    assert mode == "inference" or found[0] is RuntimeError
+    result = both(program)
+    assert mode == "inference" or result[0] is RuntimeError
 
 
 def test_writing_by_a_detached_alias(device):
@@ -256,11 +256,11 @@ def test_versions():
 class TestMode:
     def test_nesting(self):
         def program(m):
-            x, found = leaf(m), []
+            x, result = leaf(m), []
 
             def look():
                 y = x * 2
-                found.append((y.requires_grad, y.is_inference(), m.is_grad_enabled(), m.is_inference_mode_enabled()))
+                result.append((y.requires_grad, y.is_inference(), m.is_grad_enabled(), m.is_inference_mode_enabled()))
 
             with m.inference_mode():
                 look()
@@ -284,60 +284,60 @@ class TestMode:
             with pytest.raises(KeyError), m.inference_mode():
                 raise KeyError
             look()
-            return found
+            return result
 
         both(program)
 
     def test_decorator(self):
         def program(m):
-            found = []
+            seen = []
 
             def f(*args, **kwargs):
-                found.append((m.is_inference_mode_enabled(), args, list(kwargs)))
+                seen.append((m.is_inference_mode_enabled(), args, list(kwargs)))
                 return m.ones(2)
 
             mode = m.inference_mode
             for decorate in (mode(), mode, mode(False), mode(mode=True)):
-                found.append(decorate(f)(1, key=2).is_inference())
+                seen.append(decorate(f)(1, key=2).is_inference())
                 with m.inference_mode():
                     decorate(f)()
-                found.append(m.is_inference_mode_enabled())
-            return found
+                seen.append(m.is_inference_mode_enabled())
+            return seen
 
         both(program)
 
     def test_generator(self):
         def program(m):
-            found = []
+            seen = []
 
             @m.inference_mode()
             def steps():
-                found.append(m.is_inference_mode_enabled())
-                found.append((yield m.ones(2).is_inference()))
+                seen.append(m.is_inference_mode_enabled())
+                seen.append((yield m.ones(2).is_inference()))
                 try:
                     yield 2
                 except KeyError:
-                    found.append(m.is_inference_mode_enabled())
+                    seen.append(m.is_inference_mode_enabled())
                 yield 3
 
             running = steps()
-            found.append(next(running))
-            found.append(m.is_inference_mode_enabled())
-            found.append(running.send("sent"))
-            found.append(running.throw(KeyError))
+            seen.append(next(running))
+            seen.append(m.is_inference_mode_enabled())
+            seen.append(running.send("sent"))
+            seen.append(running.throw(KeyError))
             running.close()
-            return found, m.is_inference_mode_enabled()
+            return seen, m.is_inference_mode_enabled()
 
         both(program)
 
     def test_per_thread(self):
         def program(m):
-            found = []
+            seen = []
             with m.inference_mode():
-                thread = threading.Thread(target=lambda: found.append(m.ones(2).is_inference()))
+                thread = threading.Thread(target=lambda: seen.append(m.ones(2).is_inference()))
                 thread.start()
                 thread.join()
-            return found
+            return seen
 
         assert both(program) == [False]
 

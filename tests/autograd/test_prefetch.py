@@ -16,35 +16,35 @@ pytestmark = pytest.mark.cuda
 class TestPrefetch:
     def events(self, device, monkeypatch, prefetch, net=mlp):
         """The order in which nodes run and copies back are ordered."""
-        found, fetched = [], offload._fetch
-        monkeypatch.setattr(offload, "_fetch", lambda *args: found.append("copy") or fetched(*args))
+        results, fetched = [], offload._fetch
+        monkeypatch.setattr(offload, "_fetch", lambda *args: results.append("copy") or fetched(*args))
         module, x = net(device)
         with everything(prefetch=prefetch) as hook:
             y = module(x).sum()
         ag.cuda.synchronize()
         assert hook.bytes_held == 0  # lets go of what is copied
-        with on_node_start(lambda node: found.append(node.name())):
+        with on_node_start(lambda node: results.append(node.name())):
             y.backward()
-        return [name for name in found if name in ("copy", "TanhBackward0", "LinearBackward0")]
+        return [name for name in results if name in ("copy", "TanhBackward0", "LinearBackward0")]
 
     def test_none_on_demand(self, device, monkeypatch):
         chain = nn.Sequential(nn.Tanh(), nn.Tanh(), nn.Tanh())
-        found = self.events(device, monkeypatch, 0, lambda d: (chain, lively(d)))
-        assert found == ["TanhBackward0", "copy"] * 3
+        result = self.events(device, monkeypatch, 0, lambda d: (chain, lively(d)))
+        assert result == ["TanhBackward0", "copy"] * 3
 
     @pytest.mark.parametrize("prefetch", [1, 2])
     def test_copies_are_ordered_before_the_nodes_that_need_them(self, prefetch, device, monkeypatch):
         chain = nn.Sequential(*[nn.Tanh() for _ in range(6)])
-        found = self.events(device, monkeypatch, prefetch, lambda d: (chain, lively(d)))
-        assert found.count("copy") == 6
+        result = self.events(device, monkeypatch, prefetch, lambda d: (chain, lively(d)))
+        assert result.count("copy") == 6
         for node in range(2, 7):  # node n runs when all up to node n + prefetch are on their way
-            where = [i for i, name in enumerate(found) if name != "copy"][node - 1]
-            assert found[:where].count("copy") == min(node - 1 + prefetch, 6)
+            where = [i for i, name in enumerate(result) if name != "copy"][node - 1]
+            assert result[:where].count("copy") == min(node - 1 + prefetch, 6)
 
     def test_what_two_nodes_share_comes_back_once(self, device, monkeypatch):
         net, x = mlp(device)
-        found = self.events(device, monkeypatch, 2, lambda d: (net, x))
-        assert found.count("copy") == 6
+        result = self.events(device, monkeypatch, 2, lambda d: (net, x))
+        assert result.count("copy") == 6
 
     def test_what_a_backward_passes_over_is_let_go(self, device):
         x, most = lively(device), []

@@ -24,8 +24,8 @@ def test_gradients(pinned, device):
         (g * g).sum().backward()
         return g.tolist(), x.grad.tolist(), w.grad.tolist()
 
-    found = run(graph.save_on_cpu(pin_memory=pinned))
-    for a, b in zip(found, run(saved_tensors_hooks(same, same)), strict=True):
+    result = run(graph.save_on_cpu(pin_memory=pinned))
+    for a, b in zip(result, run(saved_tensors_hooks(same, same)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 

@@ -17,10 +17,10 @@ from autograd_gpu.autograd.graph import saved_tensors_hooks
 
 class TestInfo:
     def told(self, f):
-        found = []
-        with saved_tensors_hooks(lambda t, info: found.append(info) or t, same, with_info=True):
+        seen = []
+        with saved_tensors_hooks(lambda t, info: seen.append(info) or t, same, with_info=True):
             result = f()
-        return found, result
+        return seen, result
 
     @pytest.mark.parametrize(("f", "expected"), [
         (lambda x, p, h: h * p, [("mul", "b", True, True), ("mul", "a", False, False)]),
@@ -43,33 +43,33 @@ class TestInfo:
     ])  # fmt: skip
     def test_what_is_saved_by_whom(self, f, expected, device):
         x, p = ag.ones(2, 3, requires_grad=True), ag.nn.Parameter(ag.ones(3))
-        found, _ = self.told(lambda: f(x, p, x * 1))
-        assert sorted(tuple(info[:4]) for info in found) == sorted(expected)
+        result, _ = self.told(lambda: f(x, p, x * 1))
+        assert sorted(tuple(info[:4]) for info in result) == sorted(expected)
 
     def test_storage_version_and_node(self, device):
         x = ag.ones(2, 3, requires_grad=True) * 1
         other = x.detach() * 3
         x.mul_(2)
-        found, y = self.told(lambda: x.sin() + x[0].cos() + other * x)
-        assert [info.version for info in found] == [1, 1, 0]
-        assert [info.storage is found[0].storage for info in found] == [True, True, False]
-        assert weakref.ref(found[0].storage)() is found[0].storage
+        result, y = self.told(lambda: x.sin() + x[0].cos() + other * x)
+        assert [info.version for info in result] == [1, 1, 0]
+        assert [info.storage is result[0].storage for info in result] == [True, True, False]
+        assert weakref.ref(result[0].storage)() is result[0].storage
         nodes = [y.grad_fn.next_functions[1][0]]  # the product, which x.sin() + x[0].cos() precedes
         nodes = [n for n, _ in y.grad_fn.next_functions[0][0].next_functions] + nodes
-        assert [info.node_seq for info in found] == [n._sequence_nr() for n in nodes]
+        assert [info.node_seq for info in result] == [n._sequence_nr() for n in nodes]
 
 
 class TestDisabling:
     def test_nested(self):
         def program(m):
-            disable, found = m.autograd.graph.disable_saved_tensors_hooks, []
+            disable, result = m.autograd.graph.disable_saved_tensors_hooks, []
 
             def attempt(context=None):
                 try:
                     with context or hooks_of(m)(same, same):
-                        found.append("allowed")
+                        result.append("allowed")
                 except RuntimeError as error:
-                    found.append(str(error))
+                    result.append(str(error))
 
             with disable("outer"):
                 with disable("inner"):
@@ -84,7 +84,7 @@ class TestDisabling:
             with hooks_of(m)(same, same):
                 attempt(disable("hooks are on"))
             disable("as a decorator")(attempt)()
-            return found
+            return result
 
         assert both(program)[-2:] == ["hooks are on", "as a decorator"]
 
@@ -156,9 +156,9 @@ class TestMutation:
             y = b[1:].cos() * b + b.view(2, 1).exp()[0]
             change(ag, b)
             y.sum().backward()
-        found, x.grad = x.grad.tolist(), None
+        result, x.grad = x.grad.tolist(), None
         (x[1:].cos() * x + x.view(2, 1).exp()[0]).sum().backward()
-        np.testing.assert_allclose(found, x.grad.tolist(), rtol=1e-6)
+        np.testing.assert_allclose(result, x.grad.tolist(), rtol=1e-6)
 
     def test_an_output_that_was_saved(self):
         def program(m):
@@ -321,10 +321,10 @@ class TestMutation:
                 x.grad = m.ones(2)
                 y = (x * x).sum()
                 step(lambda: x.sum())
-                found = x.tolist()
+                result = x.tolist()
                 x.grad = None
                 y.backward()
-            return found, x.grad
+            return result, x.grad
 
         both(program)
 

@@ -58,8 +58,8 @@ def check(tmp_path, monkeypatch):
             {f"autograd_gpu/{name}": dict.fromkeys(names, "a reason") for name, names in (listed or {}).items()}
             for listed in (read, device)
         )
-        found = check_ops.check(tmp_path, {f"autograd_gpu/{name}": "a reason" for name in slot}, read, device)
-        return [f"{where.removeprefix('autograd_gpu/')}:{line}: {message}" for where, line, message in found]
+        result = check_ops.check(tmp_path, {f"autograd_gpu/{name}": "a reason" for name in slot}, read, device)
+        return [f"{where.removeprefix('autograd_gpu/')}:{line}: {message}" for where, line, message in result]
 
     return write_and_check
 

@@ -53,11 +53,11 @@ def test_solutions_have_the_initial_and_boundary_values(solution):
 def test_the_residual_and_its_gradient_are_those_of_nested_calls_of_grad():
     network = burgers.make_network(width=5, hidden=2).double()
     t, x = ag.rand(2, 7, dtype=ag.float64)
-    parameters, found = list(network.parameters()), []
+    parameters, results = list(network.parameters()), []
     for residual in (burgers.make_residual(network)(t, x), burgers.nested_residual(network, t, x)):
         gradients = ag.autograd.grad(residual.square().mean(), parameters)
-        found.append([residual.detach(), *gradients])
-    for one, other in zip(*found, strict=True):
+        results.append([residual.detach(), *gradients])
+    for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -102,7 +102,7 @@ def test_the_inner_steps_are_those_of_sgd_on_each_task():
     weights, tested = learned_rate.fit(ag.tensor(rates), tasks)
     ag.manual_seed(0)
     networks = [learned_rate.make_network() for _ in range(2)]
-    found = 0.0
+    result = 0.0
     for network, x, y, test_x, test_y in zip(networks, *tasks, strict=True):
         layers = [{"params": network[2 * i].parameters(), "lr": rate} for i, rate in enumerate(rates)]
         sgd = ag.optim.SGD(layers)
@@ -110,8 +110,8 @@ def test_the_inner_steps_are_those_of_sgd_on_each_task():
             sgd.zero_grad()
             ag.nn.functional.huber_loss(network(x), y).backward()
             sgd.step()
-        found += ag.nn.functional.huber_loss(network(test_x), test_y).item() / 2
-    assert tested[-1].item() == pytest.approx(found, rel=1e-4)
+        result += ag.nn.functional.huber_loss(network(test_x), test_y).item() / 2
+    assert tested[-1].item() == pytest.approx(result, rel=1e-4)
     np.testing.assert_allclose(weights["4.weight"][1].detach(), networks[1][4].weight.detach(), rtol=1e-4, atol=1e-6)
 
 

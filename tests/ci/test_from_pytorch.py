@@ -29,10 +29,10 @@ def names(cell):
     return [name for name in re.findall(r"`([^`]+)`", cell) if not NO_NAME.search(name)]
 
 
-def step(found, name):
-    if inspect.ismodule(found) and not hasattr(found, name):
-        return importlib.import_module(f"{found.__name__}.{name}")
-    return getattr(found, name)
+def step(actual, name):
+    if inspect.ismodule(actual) and not hasattr(actual, name):
+        return importlib.import_module(f"{actual.__name__}.{name}")
+    return getattr(actual, name)
 
 
 def find(module, name):
@@ -69,8 +69,8 @@ def test_it_is_pytorchs(name):
 def test_what_is_not_here_raises_the_stated_error(row):
     for name in names(row[0]):
         owner, _, last = name.rpartition(".")
-        found = ag.ones(1) if owner == "Tensor" else find(ag, owner) if owner else ag
-        assert error_of(found, last).endswith(f": {row[1]}")
+        result = ag.ones(1) if owner == "Tensor" else find(ag, owner) if owner else ag
+        assert error_of(result, last).endswith(f": {row[1]}")
 
 
 def error_of(owner, name):

@@ -353,8 +353,8 @@ def test_a_test_that_passed_earlier_has_a_line_that_says_so(script):
     later = script.folder / "later"
     script.tell(core="")
     script.run("core", "--from", script.out, out=later)
-    found = [json.loads(line) for line in archive(later)["core.outcomes.jsonl"].splitlines()]
-    assert found[0] == {"test": "core::good", "outcome": "passed", "earlier": True}
+    actual = [json.loads(line) for line in archive(later)["core.outcomes.jsonl"].splitlines()]
+    assert actual[0] == {"test": "core::good", "outcome": "passed", "earlier": True}
     assert script.summary(later)["core"]["counts"] == {"passed": 1, "passed earlier": 1, "failed": 1}
 
 

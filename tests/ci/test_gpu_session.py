@@ -123,10 +123,10 @@ def sessions(folder):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_sticky_error_ends_the_worker_and_blames_the_right_test(folder, workers):
-    done, found, failures = run(folder, FAULTS, f"-n{workers}", "--dist=worksteal", "--max-worker-restart=4")
-    assert found.pop("test_faults") == "crashed"
-    assert len(found) == 12
-    assert set(found.values()) == {"passed"}
+    done, result, failures = run(folder, FAULTS, f"-n{workers}", "--dist=worksteal", "--max-worker-restart=4")
+    assert result.pop("test_faults") == "crashed"
+    assert len(result) == 12
+    assert set(result.values()) == {"passed"}
     assert {line["test"] for line in failures} == {"test_it.py::test_faults"}
     assert [line["when"] for line in failures] == ["teardown", "???"]
     assert "cudaErrorIllegalAddress" in "".join(failures[0]["lines"])
@@ -140,17 +140,17 @@ def test_a_sticky_error_ends_the_worker_and_blames_the_right_test(folder, worker
 def test_the_controller_may_talk_to_a_worker_that_has_ended(folder):
     """It asks one for tests that the other could run, and hears two seconds later that the first one is no more."""
     (folder / "conftest.py").write_text(CONFTEST + LATE)
-    done, found, _ = run(folder, FAULTS_AT_ONCE, "-n2", "--dist=worksteal", "--max-worker-restart=4")
+    done, result, _ = run(folder, FAULTS_AT_ONCE, "-n2", "--dist=worksteal", "--max-worker-restart=4")
     assert "has ended and does not hear 'steal'" in done.stderr
-    assert found.pop("test_faults") == "crashed"
-    assert len(found) == 11
-    assert set(found.values()) == {"passed"}
+    assert result.pop("test_faults") == "crashed"
+    assert len(result) == 11
+    assert set(result.values()) == {"passed"}
 
 
 def test_a_sticky_error_ends_a_session_without_workers(folder):
-    done, found, failures = run(folder, FAULTS, "-p", "no:xdist")
-    assert found.pop("test_faults") == "error"
-    assert set(found) == {f"test_before[{number}]" for number in range(6)}
+    done, result, failures = run(folder, FAULTS, "-p", "no:xdist")
+    assert result.pop("test_faults") == "error"
+    assert set(result) == {f"test_before[{number}]" for number in range(6)}
     assert [line["when"] for line in failures] == ["teardown"]
     assert sessions(folder) == ["6 of 13 tests were not run"]
     assert "the device answers no more" in done.stdout
@@ -159,16 +159,16 @@ def test_a_sticky_error_ends_a_session_without_workers(folder):
 
 def test_an_error_that_does_not_stay_is_one_of_its_test(folder):
     text = FAULTS.replace("runtime.sticky", "runtime.pending")
-    _, found, failures = run(folder, text, "-n1", "--max-worker-restart=0")
-    assert found.pop("test_faults") == "error"
-    assert set(found.values()) == {"passed"}
+    _, result, failures = run(folder, text, "-n1", "--max-worker-restart=0")
+    assert result.pop("test_faults") == "error"
+    assert set(result.values()) == {"passed"}
     assert len(failures) == 1
 
 
 def test_tests_before_cupy_is_loaded_and_with_half_a_module_pass(folder):
     text = "import sys, types\ndef test_none(): pass\ndef test_half(): sys.modules['cupy'] = types.ModuleType('cupy')\n"
-    done, found, _ = run(folder, text)
-    assert found == {"test_none": "passed", "test_half": "passed"}
+    done, result, _ = run(folder, text)
+    assert result == {"test_none": "passed", "test_half": "passed"}
     assert done.returncode == 0
 
 
@@ -194,8 +194,8 @@ def test_long():
 
 @pytest.mark.parametrize("words", [["-p", "no:xdist"], ["-n2"]])
 def test_every_outcome_has_a_line(folder, words):
-    _, found, failures = run(folder, OUTCOMES, *words)
-    assert found == {
+    _, result, failures = run(folder, OUTCOMES, *words)
+    assert result == {
         "test_passes": "passed", "test_fails": "failed", "test_skips": "skipped", "test_errors": "error",
         "test_expected": "xfailed", "test_unexpected": "failed", "test_long": "failed",
     }  # fmt: skip
@@ -222,22 +222,22 @@ def test_a_file_that_cannot_be_imported_is_a_failure_and_the_others_run(folder, 
 
 def test_tests_that_passed_are_left_out(folder):
     (folder / "passed.json").write_text(json.dumps(["test_it.py::test_passes", "test_it.py::test_expected"]))
-    _, found, _ = run(folder, OUTCOMES, "-n2", "--passed=passed.json")
-    assert set(found) == {"test_fails", "test_skips", "test_errors", "test_unexpected", "test_long"}
+    _, result, _ = run(folder, OUTCOMES, "-n2", "--passed=passed.json")
+    assert set(result) == {"test_fails", "test_skips", "test_errors", "test_unexpected", "test_long"}
 
 
 @pytest.mark.parametrize("words", [["-p", "no:xdist"], ["-n1"]])
 def test_nothing_is_wrong_where_all_have_passed(folder, words):
     (folder / "passed.json").write_text(json.dumps(["test_it.py::test_a"]))
-    done, found, _ = run(folder, "def test_a(): pass\n", "--passed=passed.json", *words)
-    assert (done.returncode, found) == (0, {})
+    done, result, _ = run(folder, "def test_a(): pass\n", "--passed=passed.json", *words)
+    assert (done.returncode, result) == (0, {})
 
 
 @pytest.mark.parametrize("words", [["-p", "no:xdist"], ["-n1", "--dist=worksteal"]])
 def test_no_test_begins_after_the_deadline(folder, words):
     text = "import pytest\n@pytest.mark.parametrize('n', range(9))\ndef test_a(n): pass\n"
-    done, found, _ = run(folder, text, f"--until={time.time() - 1}", *words)
-    assert len(found) == 1
+    done, result, _ = run(folder, text, f"--until={time.time() - 1}", *words)
+    assert len(result) == 1
     assert sessions(folder) == ["8 of 9 tests were not run"]
     assert done.returncode == pytest.ExitCode.INTERRUPTED
     assert (folder / "xml").exists()
@@ -254,9 +254,9 @@ def test_an_interrupt_leaves_what_there_was(folder, words):
         time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) == pytest.ExitCode.INTERRUPTED
-    found = outcomes(folder)
-    assert found["test_a"] == "passed"
-    assert found["test_b"] in ("unfinished", "passed")
+    result = outcomes(folder)
+    assert result["test_a"] == "passed"
+    assert result["test_b"] in ("unfinished", "passed")
     assert (folder / "xml").exists()
 
 

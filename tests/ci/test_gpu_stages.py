@@ -97,30 +97,30 @@ def words(monkeypatch, capsys):
 
 
 def test_pytest_is_called_with_the_flags_of_a_stage(words):
-    found, _ = words()
+    result, _ = words()
     expected = [
         "--device cuda", "-p no:benchmark", "-p no:cacheprovider", "--junitxml=results/core.xml", "--timeout=90",
         "--timeout-method=thread", "--session-timeout=65.0", "--continue-on-collection-errors", "-n12",
         "--dist=worksteal", "--max-worker-restart=40",
         "--outcomes=results/core.outcomes.jsonl", "--failures=failures", "--stage=core",
     ]  # fmt: skip
-    assert [flag for flag in expected if flag not in " ".join(found)] == []
-    until = float(next(word for word in found if word.startswith("--until=")).partition("=")[2])
+    assert [flag for flag in expected if flag not in " ".join(result)] == []
+    until = float(next(word for word in result if word.startswith("--until=")).partition("=")[2])
     assert 60 < until - time.time() < 66
     assert "--passed=before" in words(more=["--passed", "before"])[0]
 
 
 def test_an_older_pytest_timeout_leaves_the_deadline_to_us(words):
-    found, said = words(pytest_timeout=(2, 2))
+    result, said = words(pytest_timeout=(2, 2))
     assert "has no --session-timeout" in said
-    assert not [word for word in found if "session-timeout" in word]
-    assert [word for word in found if word.startswith("--until=")]
+    assert not [word for word in result if "session-timeout" in word]
+    assert [word for word in result if word.startswith("--until=")]
 
 
 def test_without_xdist_tests_run_one_after_the_other(words):
-    found, said = words(pytest_xdist=())
+    result, said = words(pytest_xdist=())
     assert "pytest-xdist is not installed" in said
-    assert not [word for word in found if word.startswith(("-n", "--dist", "--max-worker"))]
+    assert not [word for word in result if word.startswith(("-n", "--dist", "--max-worker"))]
 
 
 def test_without_pytest_a_stage_does_not_start(words):
@@ -133,7 +133,7 @@ def test_every_file_belongs_to_one_stage(words):
     chosen = {stage: {str(file) for file in files} - _ignored(words(stage)[0]) for stage in ("core", "ops", "rest")}
     assert sum(map(len, chosen.values())) == len(files)
     assert set.union(*chosen.values()) == set(map(str, files))
-    names = {stage: {Path(file).name for file in found} for stage, found in chosen.items()}
+    names = {stage: {Path(file).name for file in actual} for stage, actual in chosen.items()}
     assert {
         "test_every_instance.py", "test_standin.py", "test_standin_device.py", "test_cublas.py", "test_cuda.py",
         "test_quantize.py", "test_offload.py", "test_copy_engine.py", "test_pinned_memory.py", "test_layer_norm.py",
@@ -197,9 +197,9 @@ def test_each_file_chooses_tests_of_its_own(request):
     driver = [ROOT / "tests/backend/kernels/test_every_instance.py", "-k", "[list_norm.cu"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *driver], env=environment, cwd=ROOT, capture_output=True, text=True)
-    found = [line for line in done.stdout.splitlines() if "::" in line]
-    assert found
-    assert all("test_every_instance[list_norm.cu" in line for line in found)
+    results = [line for line in done.stdout.splitlines() if "::" in line]
+    assert results
+    assert all("test_every_instance[list_norm.cu" in line for line in results)
 
 
 @pytest.mark.parametrize(("body", "error"), [
@@ -246,12 +246,12 @@ def cache(tmp_path):
 
 
 def packed(folder):
-    found = {}
+    seen = {}
     for piece in kernel_cache.PIECES:
         if (folder / piece).exists():
             with zipfile.ZipFile(folder / piece) as file:
-                found[piece] = file.namelist()
-    return found
+                seen[piece] = file.namelist()
+    return seen
 
 
 def test_kernels_come_back(cache, out, tmp_path):
@@ -271,13 +271,13 @@ def test_kernels_come_back(cache, out, tmp_path):
 def test_the_kernels_used_last_fit(cache, out, most):
     said = []
     kernel_cache.pack(cache, out, said.append, most)
-    each = most // 20_250
-    assert [len(names) for names in packed(out.folder).values()] == [each, each]
+    per_folder = most // 20_250
+    assert [len(names) for names in packed(out.folder).values()] == [per_folder, per_folder]
     assert all((out.folder / piece).stat().st_size < most for piece in kernel_cache.PIECES)
     assert [name for names in packed(out.folder).values() for name in names] == [
-        f"{number}.cubin" for number in range(2 * each)
+        f"{number}.cubin" for number in range(2 * per_folder)
     ]
-    assert said == [f"{2 * each} of 10 compiled kernels are packed, those used last: the others do not fit in "
+    assert said == [f"{2 * per_folder} of 10 compiled kernels are packed, those used last: the others do not fit in "
                     f"2 files of {most / 2**20:g} MiB"]  # fmt: skip
 
 

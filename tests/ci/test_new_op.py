@@ -27,9 +27,9 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) fo
 def edited(text, side, line, begins, block):
     """`text` with `block` below or above the first line that reads `line`, or begins so."""
     lines = text.splitlines(keepends=True)
-    found = [i for i, each in enumerate(lines) if (each.strip().startswith(line) if begins else each.strip() == line)]
-    assert found, f"no line reads {line}"
-    at = found[0] + (side == "below")
+    results = [i for i, s in enumerate(lines) if (s.strip().startswith(line) if begins else s.strip() == line)]
+    assert results, f"no line reads {line}"
+    at = results[0] + (side == "below")
     return "".join([*lines[:at], block, *lines[at:]])
 
 

@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 def files(folder, pattern="*"):
     """The files below a folder of the repository, as paths relative to it."""
-    found = (p for p in (ROOT / folder).rglob(pattern) if p.is_file() and "__pycache__" not in p.parts)
-    return {p.relative_to(ROOT / folder).as_posix() for p in found}
+    results = (p for p in (ROOT / folder).rglob(pattern) if p.is_file() and "__pycache__" not in p.parts)
+    return {p.relative_to(ROOT / folder).as_posix() for p in results}
 
 
 @pytest.fixture(scope="module")

@@ -45,35 +45,35 @@ def pid(answer):
 
 
 def test_jobs_share_a_process(run):
-    found = run("a", "b")
-    assert [answer.value[0] for answer in found.values()] == ["a", "b"]
-    assert pid(found["a"]) == pid(found["b"]) != os.getpid()
+    result = run("a", "b")
+    assert [answer.value[0] for answer in result.values()] == ["a", "b"]
+    assert pid(result["a"]) == pid(result["b"]) != os.getpid()
 
 
 def test_a_crash_loses_one_job(run):
-    found = run("a", "crash", "b", "leave", "c")
-    assert found["crash"].lost == "its process ended with SIGSEGV"
-    assert found["leave"].lost == "its process ended with exit code 3"
-    assert len({pid(found[name]) for name in "abc"}) == 3
+    result = run("a", "crash", "b", "leave", "c")
+    assert result["crash"].lost == "its process ended with SIGSEGV"
+    assert result["leave"].lost == "its process ended with exit code 3"
+    assert len({pid(result[name]) for name in "abc"}) == 3
 
 
 def test_a_hanging_job_is_killed(run):
     begin = time.monotonic()
-    found = run("a", Job("hang", 0.5), "b")
-    assert found["hang"].lost == "hung: no answer within 1.0 s"
-    assert found["b"].value[0] == "b"
+    result = run("a", Job("hang", 0.5), "b")
+    assert result["hang"].lost == "hung: no answer within 1.0 s"
+    assert result["b"].value[0] == "b"
     assert time.monotonic() - begin < 20
 
 
 def test_what_leaves_a_bad_device_is_the_last_of_its_process(run):
-    found = run("a", "spoil", "b", "c")
-    assert pid(found["a"]) == pid(found["spoil"])
-    assert pid(found["b"]) == pid(found["c"]) != pid(found["a"])
+    result = run("a", "spoil", "b", "c")
+    assert pid(result["a"]) == pid(result["spoil"])
+    assert pid(result["b"]) == pid(result["c"]) != pid(result["a"])
 
 
 def test_nothing_begins_when_no_time_is_left(run):
-    found = run("a", seconds=-1.0)
-    assert found["a"].lost == "not run: no time was left"
+    result = run("a", seconds=-1.0)
+    assert result["a"].lost == "not run: no time was left"
 
 
 # ---- workloads -------------------------------------------------------------------------------------------

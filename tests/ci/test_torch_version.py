@@ -20,8 +20,8 @@ def test_only_an_older_pytorch_skips():
 
 
 def test_the_extra_installs_what_the_tests_hold_for():
-    wanted = "torch==" + ".".join(map(str, torch_version.HOLDS_FOR))
-    assert wanted in (ROOT / "pyproject.toml").read_text()
+    expected = "torch==" + ".".join(map(str, torch_version.HOLDS_FOR))
+    assert expected in (ROOT / "pyproject.toml").read_text()
 
 
 def test_every_line_names_a_test():
@@ -30,5 +30,5 @@ def test_every_line_names_a_test():
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *(TESTS / name for name in files)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = [line.partition("/")[2] for line in done.stdout.splitlines() if "::" in line]
-    assert [name for name in torch_version.OLDER if not any(line.startswith(name) for line in found)] == []
+    results = [line.partition("/")[2] for line in done.stdout.splitlines() if "::" in line]
+    assert [name for name in torch_version.OLDER if not any(line.startswith(name) for line in results)] == []

@@ -26,8 +26,8 @@ def test_questions_without_one_are_answered():
     if ag.cuda.is_available() or torch.cuda.is_available():
         pytest.skip("about machines without a GPU")
     for m in (torch, ag):
-        found = (m.accelerator.is_available(), m.accelerator.device_count(), m.accelerator.current_accelerator())
-        assert found == (False, 0, None)
+        result = (m.accelerator.is_available(), m.accelerator.device_count(), m.accelerator.current_accelerator())
+        assert result == (False, 0, None)
 
 
 @pytest.mark.cpu

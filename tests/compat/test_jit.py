@@ -11,9 +11,9 @@ def test_decorators_return_the_function():
     def f(x):
         return x + 1
 
-    given = (ag.jit.script, ag.jit.script_method, ag.jit.script_if_tracing, ag.jit.export, ag.jit.unused, ag.jit.ignore,
+    words = (ag.jit.script, ag.jit.script_method, ag.jit.script_if_tracing, ag.jit.export, ag.jit.unused, ag.jit.ignore,
              ag.jit.ignore(), ag.jit.ignore(drop=True), ag.jit.freeze, ag.jit.optimize_for_inference)  # fmt: skip
-    assert all(decorate(f) is f for decorate in given)
+    assert all(decorate(f) is f for decorate in words)
     net = ag.nn.Linear(2, 1)
     assert ag.jit.script(net) is net
     assert ag.jit.script(ag.nn.Linear) is ag.nn.Linear

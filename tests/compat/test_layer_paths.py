@@ -55,8 +55,8 @@ def test_losses_of_users_take_pytorchs_arguments(args):
         for m in (torch, ag):
 
             class Mine(getattr(m.nn.modules.loss, cls)):
-                def __init__(self, *given):
-                    super().__init__(*given)
+                def __init__(self, *arguments):
+                    super().__init__(*arguments)
 
             made.append(Mine(*args) if cls == "_Loss" else Mine(None, *args))
         assert made[0].reduction == made[1].reduction

@@ -14,15 +14,15 @@ pytestmark = pytest.mark.cpu
 def test_trees_are_pytorchs():
     torch = pytest.importorskip("torch")
     tree = {"b": [1, (2, None)], "a": 3, "c": {}}
-    found = []
+    seen = []
     for pytree in (torch.utils._pytree, ag.utils._pytree):
         leaves, spec = pytree.tree_flatten(tree)
         doubled = pytree.tree_map_only(int, lambda x: 2 * x, tree)
         added = pytree.tree_map(lambda x, y: (x, y), [1, 2], [3, 4])
-        found.append((leaves, pytree.tree_unflatten(leaves, spec), doubled, added, list(doubled),
+        seen.append((leaves, pytree.tree_unflatten(leaves, spec), doubled, added, list(doubled),
                       pytree.tree_leaves(tree, is_leaf=lambda x: isinstance(x, tuple)),
                       pytree.tree_all(lambda x: x is not None, tree), pytree.tree_any(lambda x: x == 3, tree)))
-    assert found[0] == found[1]
+    assert seen[0] == seen[1]
 
 
 def test_own_classes_are_nodes_of_trees():

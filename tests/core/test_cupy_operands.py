@@ -24,10 +24,10 @@ def array(cp):
 @pytest.mark.parametrize("operate", OPERATORS, ids=lambda f: f.__name__)
 def test_array_before_a_tensor(array, operate, requires_grad):
     t = ag.tensor([3.0, 0.5], device="cuda", requires_grad=requires_grad)
-    found = operate(array, t)
-    assert isinstance(found, ag.Tensor)
-    np.testing.assert_allclose(found.detach().cpu().numpy(), operate(array.get(), t.detach().cpu().numpy()), rtol=1e-6)
-    assert found.requires_grad == (requires_grad and found.dtype != bool)
+    result = operate(array, t)
+    assert isinstance(result, ag.Tensor)
+    np.testing.assert_allclose(result.detach().cpu().numpy(), operate(array.get(), t.detach().cpu().numpy()), rtol=1e-6)
+    assert result.requires_grad == (requires_grad and result.dtype != bool)
 
 
 def test_products(array):
@@ -47,8 +47,8 @@ def test_the_gradient_goes_to_the_tensor(array):
 
 def test_cupys_ufuncs_record(cp, array):
     t = ag.tensor([3.0, 0.5], device="cuda", requires_grad=True)
-    for found in (cp.multiply(array, t), cp.multiply(t, array), cp.sin(t)):
-        assert found.grad_fn is not None
+    for actual in (cp.multiply(array, t), cp.multiply(t, array), cp.sin(t)):
+        assert actual.grad_fn is not None
 
 
 def test_memory_is_not_given_away_where_a_gradient_is_wanted(cp):

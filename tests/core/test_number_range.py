@@ -95,12 +95,12 @@ def test_large_integers_in_floating_dtypes(dtype):
 def test_losses_of_0d_tensors_promote_as_if_broadcast(name, reduction):
     def program(m):
         loss, kinds = getattr(m.nn.functional, name), (m.float16, m.bfloat16, m.float32, m.float64)
-        found = []
+        seen = []
         for a in kinds:
             for b in kinds:
                 for sizes in (((2,), ()), ((), (2,))):
                     x, y = m.ones(sizes[0], dtype=a), m.zeros(sizes[1], dtype=b)
-                    found.append(str(loss(x, y, reduction=reduction).dtype).removeprefix("torch."))
-        return found
+                    seen.append(str(loss(x, y, reduction=reduction).dtype).removeprefix("torch."))
+        return seen
 
     both(program)

@@ -202,11 +202,11 @@ class TestAutogradState:
     def test_grad_of_an_inner_tensor_warns(self):
         """Where PyTorch does: it would stay None, and training would silently do nothing."""
         x = ag.ones(2, requires_grad=True)
-        y, retained, given, constant = x * 2, x * 2, x * 2, ag.ones(2) * 2
+        y, retained, with_grad, constant = x * 2, x * 2, x * 2, ag.ones(2) * 2
         retained.retain_grad()
-        given.grad = ag.ones(2)
+        with_grad.grad = ag.ones(2)
         assert x.grad is retained.grad is constant.grad is None
-        assert given.grad is not None
+        assert with_grad.grad is not None
         with pytest.warns(UserWarning, match=r"not a leaf Tensor is being accessed.*use \.retain_grad\(\)"):
             assert y.grad is None
 

@@ -61,12 +61,12 @@ COUNTS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_me
 
 def errors():
     """{what was asked: (name of the exception, its text)}."""
-    found = {}
+    seen = {}
     for name, ask in ASKS.items():
         with pytest.raises((ImportError, RuntimeError)) as raised:
             ask()
-        found[name] = raised.type.__name__, str(raised.value)
-    return found
+        seen[name] = raised.type.__name__, str(raised.value)
+    return seen
 
 
 def check_what_answers():
@@ -155,10 +155,10 @@ print(json.dumps([tests.errors(), "cupy" in sys.modules]))
 
 
 def test_errors_without_cupy():
-    found, imported = in_new_process(WITHOUT_CUPY)
+    result, imported = in_new_process(WITHOUT_CUPY)
     assert not imported
-    assert {kind for kind, _ in found.values()} == {"ImportError"}
-    for name, (_, text) in found.items():
+    assert {kind for kind, _ in result.values()} == {"ImportError"}
+    for name, (_, text) in result.items():
         assert "needs CuPy, which is not installed" in text, name
         assert "pip install 'cupy-cuda1" in text, name
 

@@ -28,11 +28,11 @@ def test_copy(right, order, n):
 
 def test_traffic():
     """Of one grid, so that both launches read as many arguments."""
-    copy, found = kernels("right.cu", "races")["copy"], []
+    copy, result = kernels("right.cu", "races")["copy"], []
     for n in (1024, 2048):
         run(copy, 2, 256, random(n), nans(n), np.int32(n))
-        found.append(np.array(copy.traffic()))
-    assert (found[1] - found[0]).tolist() == [4096, 4096]
+        result.append(np.array(copy.traffic()))
+    assert (result[1] - result[0]).tolist() == [4096, 4096]
 
 
 @every_order

@@ -43,8 +43,8 @@ CASES = [
 def test_like_pytorch(text, values, device):
     torch = pytest.importorskip("torch")
     theirs, ours = (eval(text, {"c": m.distributions.constraints, "t": m.tensor}) for m in (torch, ag))
-    expected, found = theirs.check(torch.tensor(values)), ours.check(ag.tensor(values))
-    assert (numpy(found).tolist(), found.dtype) == (expected.tolist(), ag.bool)
+    expected, result = theirs.check(torch.tensor(values)), ours.check(ag.tensor(values))
+    assert (numpy(result).tolist(), result.dtype) == (expected.tolist(), ag.bool)
     assert plain(repr(ours)) == plain(repr(theirs))
     assert (ours.is_discrete, ours.event_dim) == (theirs.is_discrete, theirs.event_dim)
 
@@ -54,24 +54,24 @@ def test_like_pytorch(text, values, device):
 def test_registries_like_pytorch(registry, text, device):
     """The same transforms, which map numbers into the set."""
     torch = pytest.importorskip("torch")
-    found = []
+    seen = []
     for m in (torch, ag):
         constraint = eval(text, {"c": m.distributions.constraints, "t": m.tensor})
         try:
             transform = getattr(m.distributions, registry)(constraint)
         except NotImplementedError as error:
-            found.append(str(error))
+            seen.append(str(error))
             continue
         x = m.tensor(np.random.default_rng(0).normal(size=(3, 3)))
         x = x[:2, :2] if "(t(" in text else x
         y = transform(x)
         assert numpy(constraint.check(y)).all()
-        found.append((plain(repr(transform)), y))
-    if isinstance(found[0], str):
-        assert found[1] == found[0]
+        seen.append((plain(repr(transform)), y))
+    if isinstance(seen[0], str):
+        assert seen[1] == seen[0]
         return
-    assert found[1][0] == found[0][0]
-    assert_close(found[1][1], found[0][1], text)
+    assert seen[1][0] == seen[0][0]
+    assert_close(seen[1][1], seen[0][1], text)
 
 
 def test_registry():

@@ -22,10 +22,10 @@ def test_enumerate_support(row, device):
             with pytest.raises(NotImplementedError, match=str(error)):
                 mine.enumerate_support(expand=expand)
             continue
-        found = mine.enumerate_support(expand=expand)
-        assert (found.shape, str(found.dtype)) == (tuple(expected.shape), str(expected.dtype)[6:])
-        assert found.tolist() == expected.tolist()
-        np.testing.assert_allclose(mine.log_prob(found).exp().sum(0).tolist(), np.ones(mine.batch_shape))
+        result = mine.enumerate_support(expand=expand)
+        assert (result.shape, str(result.dtype)) == (tuple(expected.shape), str(expected.dtype)[6:])
+        assert result.tolist() == expected.tolist()
+        np.testing.assert_allclose(mine.log_prob(result).exp().sum(0).tolist(), np.ones(mine.batch_shape))
 
 
 NAMES = ("Bernoulli", "Geometric", "Categorical", "OneHotCategorical", "Multinomial", "Binomial")
@@ -34,9 +34,9 @@ NAMES = ("Bernoulli", "Geometric", "Categorical", "OneHotCategorical", "Multinom
 @pytest.mark.parametrize("name", NAMES)
 def test_exactly_one_of_probs_and_logits(name):
     torch = pytest.importorskip("torch")
-    for given in ({}, {"probs": [0.5, 0.5], "logits": [0.0, 0.0]}):
+    for parameters in ({}, {"probs": [0.5, 0.5], "logits": [0.0, 0.0]}):
         texts = [
-            refusal(lambda m=m: getattr(m.distributions, name)(**{k: m.tensor(v) for k, v in given.items()}))  # noqa: B023
+            refusal(lambda m=m: getattr(m.distributions, name)(**{k: m.tensor(v) for k, v in parameters.items()}))  # noqa: B023
             for m in (torch, ag)
         ]
         assert texts[0] == texts[1] is not None
@@ -93,9 +93,9 @@ def test_straight_through(device):
     weights = ag.tensor([1.0, 2.0, -1.0], dtype=ag.float64, device=device)
     drawn = D.OneHotCategoricalStraightThrough(logits=logits).rsample((6,))
     np.testing.assert_allclose(drawn.detach().sort(-1).values.tolist(), [[0, 0, 1]] * 6, atol=1e-15)
-    (found,) = ag.autograd.grad((drawn * weights).sum(), logits)
+    (gradient,) = ag.autograd.grad((drawn * weights).sum(), logits)
     (expected,) = ag.autograd.grad(6 * (ag.softmax(logits, -1) * weights).sum(), logits)
-    np.testing.assert_allclose(found.tolist(), expected.tolist())
+    np.testing.assert_allclose(gradient.tolist(), expected.tolist())
 
 
 SAMPLED = {

@@ -205,17 +205,17 @@ class TestUtils:
             for name in ("logits_to_probs", "probs_to_logits"):
                 values = [[0.0, 0.2, 0.8], [1.0, 0.0, 0.0]]
                 expected = getattr(torch.distributions.utils, name)(torch.tensor(values), is_binary=binary)
-                found = getattr(D.utils, name)(ag.tensor(values), is_binary=binary)
-                assert_close(found, expected, name, 1e-6)
+                result = getattr(D.utils, name)(ag.tensor(values), is_binary=binary)
+                assert_close(result, expected, name, 1e-6)
 
     @pytest.mark.parametrize("diag", [0, -1])
     def test_triangles(self, diag, device):
         torch = pytest.importorskip("torch")
         vec = np.arange(1.0, 13.0).reshape(2, 6)
         expected = torch.distributions.utils.vec_to_tril_matrix(torch.tensor(vec), diag)
-        found = D.utils.vec_to_tril_matrix(ag.tensor(vec), diag)
-        assert_close(found, expected, "matrix")
-        assert_close(D.utils.tril_matrix_to_vec(found, diag), ag.tensor(vec), "back")
+        result = D.utils.vec_to_tril_matrix(ag.tensor(vec), diag)
+        assert_close(result, expected, "matrix")
+        assert_close(D.utils.tril_matrix_to_vec(result, diag), ag.tensor(vec), "back")
         with pytest.raises(ValueError, match="cannot be expressed as the lower triangular part"):
             D.utils.vec_to_tril_matrix(ag.ones(4))
         with pytest.raises(ValueError, match="is outside"):
@@ -261,8 +261,8 @@ class TestMultivariateNormal:
         ag.manual_seed(0)
         covariance = ag.tensor([[2.0, -0.8], [-0.8, 1.0]])
         d = D.MultivariateNormal(ag.tensor([1.0, -1.0]), covariance)
-        found = np.cov(numpy(d.sample((20000,))).T)
-        np.testing.assert_allclose(found, numpy(covariance), atol=0.06)
+        result = np.cov(numpy(d.sample((20000,))).T)
+        np.testing.assert_allclose(result, numpy(covariance), atol=0.06)
 
     def test_not_positive_definite_without_checks(self):
         with pytest.raises(ag.linalg.LinAlgError):
@@ -327,9 +327,9 @@ class TestGeneralizedPareto:
         d, exponential = D.GeneralizedPareto(0.0, scale, c), D.Exponential(1 / scale)
         for name, value in (("log_prob", x), ("cdf", x), ("icdf", x / 5)):
             assert_close(getattr(d, name)(value).detach(), getattr(exponential, name)(value), name)
-            (found,) = ag.autograd.grad(getattr(d, name)(value).sum(), c)
+            (gradient,) = ag.autograd.grad(getattr(d, name)(value).sum(), c)
             ends = [getattr(D.GeneralizedPareto(0.0, scale, s), name)(value).sum() for s in (1e-5, -1e-5)]
-            assert found.item() == pytest.approx((ends[0] - ends[1]).item() / 2e-5, rel=1e-5)
+            assert gradient.item() == pytest.approx((ends[0] - ends[1]).item() / 2e-5, rel=1e-5)
 
     @np.errstate(all="ignore")
     def test_uniform_to_its_end(self):
@@ -399,8 +399,8 @@ class TestTransformedDistribution:
     ])  # fmt: skip
     def test_shapes_and_samples(self, make, device):
         torch = pytest.importorskip("torch")
-        expected, found = make(torch.distributions, torch), make(D, ag)
-        for one, other in ((found, expected), (found.expand((7, *found.batch_shape)),
+        expected, result = make(torch.distributions, torch), make(D, ag)
+        for one, other in ((result, expected), (result.expand((7, *result.batch_shape)),
                                                expected.expand((7, *expected.batch_shape)))):  # fmt: skip
             assert (one.batch_shape, one.event_shape) == (tuple(other.batch_shape), tuple(other.event_shape))
             assert (one.base_dist.batch_shape, one.has_rsample) == (tuple(other.base_dist.batch_shape), True)

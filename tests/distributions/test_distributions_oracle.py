@@ -37,13 +37,13 @@ def both(row, call, value=None, tolerance=1e-9):
             outcomes.append((result, gradients(m, result, inputs)))
         except NotImplementedError:
             outcomes.append(None)
-    expected, found = outcomes
-    if expected is None or found is None:
-        return expected, found
-    assert_close(found[0], expected[0], str(row), tolerance)
-    for mine, other in zip(found[1], expected[1], strict=True):
+    expected, actual = outcomes
+    if expected is None or actual is None:
+        return expected, actual
+    assert_close(actual[0], expected[0], str(row), tolerance)
+    for mine, other in zip(actual[1], expected[1], strict=True):
         np.testing.assert_allclose(mine, other, rtol=tolerance, atol=tolerance, err_msg=f"gradient of {row}")
-    return expected, found
+    return expected, actual
 
 
 @rows
@@ -53,14 +53,14 @@ def test_log_prob(row, device):
 
 @rows
 def test_cdf(row, device):
-    expected, found = both(row, lambda d, x: d.cdf(x), row.values)
-    assert (expected is None) == (found is None) or "cdf" in row.more
+    expected, result = both(row, lambda d, x: d.cdf(x), row.values)
+    assert (expected is None) == (result is None) or "cdf" in row.more
 
 
 @rows
 def test_icdf(row, device):
-    expected, found = both(row, lambda d, x: d.icdf(x), row.probabilities)
-    assert (expected is None) == (found is None) or "icdf" in row.more
+    expected, result = both(row, lambda d, x: d.icdf(x), row.probabilities)
+    assert (expected is None) == (result is None) or "icdf" in row.more
 
 
 @rows
@@ -73,8 +73,8 @@ def test_moments(row, device):
             value = getattr(d, name)
             return value() if callable(value) else value
 
-        expected, found = both(row, call, tolerance=1e-6 if name in row.single else 1e-9)
-        assert (expected is None) == (found is None) or name in row.more
+        expected, result = both(row, call, tolerance=1e-6 if name in row.single else 1e-9)
+        assert (expected is None) == (result is None) or name in row.more
 
 
 def described(d):
@@ -170,9 +170,9 @@ def test_gradients_of_rsample(row):
         return (row.build(ag, tensors).rsample((7,)) * 0.7).sin().sum()
 
     inputs = {name: t for name, t in tensors.items() if t.requires_grad}
-    found = ag.autograd.grad(draw(tensors), list(inputs.values()), allow_unused=True)
+    grads = ag.autograd.grad(draw(tensors), list(inputs.values()), allow_unused=True)
     rng = np.random.default_rng(0)
-    for name, g in zip(inputs, found, strict=True):
+    for name, g in zip(inputs, grads, strict=True):
         assert g is not None, name
         step = direction(row, name, rng) * 1e-6
         with ag.no_grad():
@@ -212,8 +212,8 @@ def test_values_outside_of_the_support_are_refused(row, device):
 def test_vmap_and_forward_mode(row, device):
     """log_prob of each value under vmap, as one call gives it; and the derivative along a direction of all inputs."""
     d, values = row.build(ag), ag.tensor(array(row.values))
-    each = ag.func.vmap(d.log_prob)(values)
-    assert_close(each, d.log_prob(values), "vmap")
+    log_probs = ag.func.vmap(d.log_prob)(values)
+    assert_close(log_probs, d.log_prob(values), "vmap")
 
     tensors = row.tensors(ag)
     names = [name for name, t in tensors.items() if t.requires_grad]
@@ -222,12 +222,12 @@ def test_vmap_and_forward_mode(row, device):
     rng = np.random.default_rng(1)
     steps = tuple(ag.tensor(np.asarray(direction(row, name, rng))) for name in names)
 
-    def total(*given):
-        return row.build(ag, {**tensors, **dict(zip(names, given, strict=True))}).log_prob(values).sum()
+    def total(*parameters):
+        return row.build(ag, {**tensors, **dict(zip(names, parameters, strict=True))}).log_prob(values).sum()
 
-    given = tuple(tensors[name] for name in names)
-    _, along = ag.func.jvp(total, tuple(t.detach() for t in given), steps)
-    slopes = ag.autograd.grad(total(*given), given, allow_unused=True)
+    parameters = tuple(tensors[name] for name in names)
+    _, along = ag.func.jvp(total, tuple(t.detach() for t in parameters), steps)
+    slopes = ag.autograd.grad(total(*parameters), parameters, allow_unused=True)
     expected = sum((g * s).sum() for g, s in zip(slopes, steps, strict=True) if g is not None)
     assert_close(along, expected, "jvp")
 
@@ -252,11 +252,11 @@ def test_kl_divergence(q, device):
             leaves = [t for tensors in inputs for t in tensors.values() if t.requires_grad]
             outcomes.append((result, gradients(m, result, leaves)))
         what = f"KL({p} || {q})"
-        expected, found = outcomes
+        expected, actual = outcomes
         if isinstance(expected, type):
-            assert found is expected or "kl" in q.more, what
+            assert actual is expected or "kl" in q.more, what
             continue
-        assert not isinstance(found, type), what
-        assert_close(found[0], expected[0], what)
-        for mine, other in zip(found[1], expected[1], strict=True):
+        assert not isinstance(actual, type), what
+        assert_close(actual[0], expected[0], what)
+        for mine, other in zip(actual[1], expected[1], strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9, err_msg=f"gradient of {what}")

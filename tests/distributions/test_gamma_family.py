@@ -45,9 +45,9 @@ def test_gradient_of_samples_is_that_of_their_expectation(name, device):
     make, moment, f = MOMENTS[name]
     ag.manual_seed(1)
     a, b = double(1.3, device, True), double(2.5, device, True)
-    found = ag.autograd.grad(f(make(a, b).rsample((MANY,))).mean(), (a, b))
+    grads = ag.autograd.grad(f(make(a, b).rsample((MANY,))).mean(), (a, b))
     expected = ag.autograd.grad(moment(a, b), (a, b))
-    np.testing.assert_allclose([g.item() for g in found], [g.item() for g in expected], rtol=0.1)
+    np.testing.assert_allclose([g.item() for g in grads], [g.item() for g in expected], rtol=0.1)
 
 
 def test_gradient_of_gamma_samples_at_a_fixed_quantile(device):
@@ -55,12 +55,12 @@ def test_gradient_of_gamma_samples_at_a_fixed_quantile(device):
     a, rate = double([0.3, 4.0, 250.0], device, True), double([2.0, 0.5, 3.0], device, True)
     ag.manual_seed(5)
     x = D.Gamma(a, rate).rsample()
-    found = ag.autograd.grad(x.sum(), (a, rate))
+    grads = ag.autograd.grad(x.sum(), (a, rate))
     value, shape, scale = x.detach().cpu().numpy(), a.detach().cpu().numpy(), 1 / rate.detach().cpu().numpy()
     quantile, step = stats.gamma(shape, scale=scale).cdf(value), 1e-5
     ends = [stats.gamma(shape * (1 + s), scale=scale).ppf(quantile) for s in (step, -step)]
-    np.testing.assert_allclose(found[0].tolist(), (ends[0] - ends[1]) / (2 * step * shape), rtol=1e-5)
-    np.testing.assert_allclose(found[1].tolist(), -value * scale, rtol=1e-12)
+    np.testing.assert_allclose(grads[0].tolist(), (ends[0] - ends[1]) / (2 * step * shape), rtol=1e-5)
+    np.testing.assert_allclose(grads[1].tolist(), -value * scale, rtol=1e-12)
 
 
 @np.errstate(all="ignore")

@@ -62,13 +62,13 @@ def test_the_first_argument_decides_if_they_disagree(table):
         D.register_kl(b, a)(lambda p, q: "BA")
         return b()
 
-    found = []
+    seen = []
     for m in (torch, ag):
         b = classes(m.distributions)
         with pytest.warns(RuntimeWarning) as caught:
-            found.append((m.distributions.kl_divergence(b, b), str(caught[0].message)))
-    assert found[1] == found[0]
-    assert found[1][0] == "BA"
+            seen.append((m.distributions.kl_divergence(b, b), str(caught[0].message)))
+    assert seen[1] == seen[0]
+    assert seen[1][0] == "BA"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert kl_divergence(b, b) == "BA"  # once
@@ -87,14 +87,14 @@ def test_exponential_families_have_a_divergence_without_a_formula(table):
     del kl._KL_REGISTRY[Normal, Normal], kl._KL_REGISTRY[Exponential, Exponential]
     rows = (Normal, [0.5, 0.3], [-1.0, 2.0]), (Exponential, [0.5], [3.0])
     for cls, *parameters in rows:
-        p, q = ([ag.tensor(x, dtype=ag.float64, requires_grad=True) for x in given] for given in parameters)
-        found = kl_divergence(cls(*p), cls(*q))
+        p, q = ([ag.tensor(x, dtype=ag.float64, requires_grad=True) for x in values] for values in parameters)
+        result = kl_divergence(cls(*p), cls(*q))
         torch = pytest.importorskip("torch")
-        theirs = [[torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in given] for given in parameters]
+        theirs = [[torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in values] for values in parameters]
         expected = torch.distributions.kl_divergence(*(getattr(torch.distributions, cls.__name__)(*x) for x in theirs))
-        assert found.item() == pytest.approx(expected.item())
+        assert result.item() == pytest.approx(expected.item())
         expected.backward()
-        found.backward()
+        result.backward()
         assert [x.grad.item() for x in p + q] == pytest.approx([x.grad.item() for x in theirs[0] + theirs[1]])
         entropies = ExponentialFamily.entropy(cls(*p)), cls(*p).entropy()
         assert entropies[0].item() == pytest.approx(entropies[1].item())
@@ -152,6 +152,6 @@ def test_large_parameters_in_float32():
         "negative binomial": lambda d, t: d.NegativeBinomial(t(1e6), t(1e-6)).log_prob(t([0.0, 1.0, 4.0])),
     }  # fmt: skip
     for name, call in calls.items():
-        found = call(D, lambda x: ag.tensor(x, dtype=ag.float32))
+        result = call(D, lambda x: ag.tensor(x, dtype=ag.float32))
         expected = call(torch.distributions, lambda x: torch.tensor(x, dtype=torch.float64))
-        np.testing.assert_allclose(found.tolist(), expected.tolist(), rtol=2e-4, err_msg=name)
+        np.testing.assert_allclose(result.tolist(), expected.tolist(), rtol=2e-4, err_msg=name)

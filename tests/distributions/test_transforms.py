@@ -75,19 +75,19 @@ def tensor(array):
 def test_like_pytorch(name, device):
     torch = pytest.importorskip("torch")
     make, x = ALL[name]
-    found = []
+    seen = []
     for m in (torch, ag):
-        transform, given = make(m.distributions, m), m.tensor(x, requires_grad=True)
-        y = transform(given)
+        transform, at = make(m.distributions, m), m.tensor(x, requires_grad=True)
+        y = transform(at)
         back = transform.inv(m.tensor(numpy(y)))
         shapes = tuple(transform.forward_shape(x.shape)), tuple(transform.inverse_shape(y.shape))
         sets = f"{transform.domain} {transform.codomain} {transform.domain.event_dim} {transform.codomain.event_dim}"
         said = plain(f"{transform!r} {sets} {transform.bijective}"), shapes
-        found.append((y, back, gradients(m, y, [given])[0], said))
-    for mine, other in zip(found[1][:2], found[0][:2], strict=True):
+        seen.append((y, back, gradients(m, y, [at])[0], said))
+    for mine, other in zip(seen[1][:2], seen[0][:2], strict=True):
         assert_close(mine, other, name)
-    np.testing.assert_allclose(found[1][2], found[0][2], rtol=1e-9, atol=1e-9)
-    assert found[1][3] == found[0][3]
+    np.testing.assert_allclose(seen[1][2], seen[0][2], rtol=1e-9, atol=1e-9)
+    assert seen[1][3] == seen[0][3]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -96,11 +96,11 @@ def test_jacobian_like_pytorch(name, device):
     if name == MISCOUNTED:
         return  # test_jacobian has it
     make, x = TRANSFORMS[name]
-    found = []
+    seen = []
     for m in (torch, ag):
-        transform, given = make(m.distributions, m), m.tensor(x, requires_grad=True)
-        found.append(transform.log_abs_det_jacobian(given, transform(given)))
-    assert_close(found[1], found[0], name)
+        transform, at = make(m.distributions, m), m.tensor(x, requires_grad=True)
+        seen.append(transform.log_abs_det_jacobian(at, transform(at)))
+    assert_close(seen[1], seen[0], name)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -121,18 +121,18 @@ def test_jacobian(name, device):
     """log_abs_det_jacobian of each event is the determinant of the Jacobian, by the elements that are free."""
     make, x = TRANSFORMS[name]
     transform, x = make(D, ag), tensor(x)
-    found = transform.log_abs_det_jacobian(x, transform(x))
-    assert_close(transform.inv.log_abs_det_jacobian(transform(x), x), -found, name)
+    jacobians = transform.log_abs_det_jacobian(x, transform(x))
+    assert_close(transform.inv.log_abs_det_jacobian(transform(x), x), -jacobians, name)
     if transform.codomain.event_dim == 0 or name in ("parts", "stacked"):  # it is diagonal
         slopes = ag.autograd.functional.jacobian(transform, x).reshape(x.numel(), x.numel()).diagonal()
-        assert_close(found, slopes.abs().log().reshape(x.shape), name)
+        assert_close(jacobians, slopes.abs().log().reshape(x.shape), name)
         return
     for i in range(len(x)):
         def event(row, i=i):
             return free(name, transform(ag.cat([x[:i], row.unsqueeze(0), x[i + 1 :]]))[i])
 
         jacobian = ag.func.jacrev(event)(x[i])
-        assert_close(found[i], ag.linalg.slogdet(jacobian).logabsdet, name)
+        assert_close(jacobians[i], ag.linalg.slogdet(jacobian).logabsdet, name)
 
 
 def free(name, y):
@@ -230,9 +230,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_as_by_pytorch(name):
     torch = pytest.importorskip("torch")
-    found = []
+    seen = []
     for m in (torch, ag):
         with pytest.raises((ValueError, AssertionError, NotImplementedError)) as error:
             REFUSED[name](m)
-        found.append((error.type, plain(str(error.value)) if name != "no determinant" else ""))
-    assert found[0] == found[1]
+        seen.append((error.type, plain(str(error.value)) if name != "no determinant" else ""))
+    assert seen[0] == seen[1]

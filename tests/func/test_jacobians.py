@@ -119,8 +119,8 @@ def test_of_gradients_in_batches_and_of_batches(m, jac):
 @with_each
 def test_captured_tensors_keep_their_history(m, jac):
     w, x = normal(m, 3, seed=1).requires_grad_(), normal(m, 3).requires_grad_()
-    found = jac(lambda x: (x * w).sin())(x)
-    return found, m.autograd.grad(found.sum(), [w, x])
+    result = jac(lambda x: (x * w).sin())(x)
+    return result, m.autograd.grad(result.sum(), [w, x])
 
 
 @with_each
@@ -234,8 +234,8 @@ def test_hvp_of_several_arguments():
     v, u = normal(ag, 2, seed=2), normal(ag, 2, seed=3)
     (xx, xt), t = ag.func.hessian(f, (0, 1))(x, {"a": y})
     tx, tt = t["a"]
-    found = ag.func.hvp(f, (x, {"a": y}), (v, {"a": u}))
-    assert_equal(found, (xx @ v + xt["a"] @ u, {"a": tx @ v + tt["a"] @ u}))
+    result = ag.func.hvp(f, (x, {"a": y}), (v, {"a": u}))
+    assert_equal(result, (xx @ v + xt["a"] @ u, {"a": tx @ v + tt["a"] @ u}))
 
 
 # ---- refusals ------------------------------------------------------------------------------------------

@@ -89,8 +89,8 @@ def test_derivatives_of_a_module(m):
 def test_the_gradient_by_the_input_of_a_module_with_ordinary_parameters(m):
     """The parameters are captured: they keep their history."""
     net = network(m)
-    found = m.func.vmap(m.func.grad(lambda x: net(x).sum()))(normal(m, 5, 3))
-    return found, m.autograd.grad(found.sum(), list(net.parameters())[:3])
+    result = m.func.vmap(m.func.grad(lambda x: net(x).sum()))(normal(m, 5, 3))
+    return result, m.autograd.grad(result.sum(), list(net.parameters())[:3])
 
 
 # ---- gradients of each example -------------------------------------------------------------------------
@@ -101,18 +101,18 @@ def test_gradients_of_each_example(m):
     net = network(m)
     x, y = normal(m, 6, 3), normal(m, 6, 2, seed=1)
     loss = loss_of(m, net)
-    found = m.func.vmap(m.func.grad(loss), (None, 0, 0))(detached(net), x, y)
+    result = m.func.vmap(m.func.grad(loss), (None, 0, 0))(detached(net), x, y)
     chunked = m.func.vmap(m.func.grad(loss), (None, 0, 0), chunk_size=4)(detached(net), x, y)
-    return found, chunked
+    return result, chunked
 
 
 def test_gradients_of_each_example_are_a_loop():
     net = network(ag)
     x, y = normal(ag, 6, 3), normal(ag, 6, 2, seed=1)
-    found = ag.func.vmap(ag.func.grad(loss_of(ag, net)), (None, 0, 0))(detached(net), x, y)
+    result = ag.func.vmap(ag.func.grad(loss_of(ag, net)), (None, 0, 0))(detached(net), x, y)
     for k in range(6):
         grads = ag.autograd.grad(((net(x[k]) - y[k]) ** 2).mean(), list(net.parameters()))
-        assert_equal([g[k] for g in found.values()], list(grads))
+        assert_equal([g[k] for g in result.values()], list(grads))
 
 
 @pytest.mark.parametrize("layer", ["LayerNorm", "GroupNorm", "Embedding", "PReLU", "Attention"])
@@ -133,9 +133,9 @@ def test_gradients_of_each_example_of_layers(layer):
         return ((out[0] if isinstance(out, tuple) else out) ** 3).sum()
 
     params = detached(module)
-    found = ag.func.vmap(ag.func.grad(loss), (None, 0))(params, x)
+    result = ag.func.vmap(ag.func.grad(loss), (None, 0))(params, x)
     for k in range(3):
-        assert_equal({name: g[k] for name, g in found.items()}, ag.func.grad(loss)(params, x[k]))
+        assert_equal({name: g[k] for name, g in result.items()}, ag.func.grad(loss)(params, x[k]))
 
 
 # ---- ensembles -----------------------------------------------------------------------------------------

@@ -112,8 +112,8 @@ def run(m, node, variables):
         body, x, y = node.parts
         x, y = run(m, x, variables), run(m, y, variables)
         return BINDERS[node.kind](m, lambda z: run(m, body, [*variables, z]), x, y)
-    found = [run(m, part, variables) for part in node.parts]
-    return (UNARY | BINARY)[node.kind](m, *found)
+    results = [run(m, part, variables) for part in node.parts]
+    return (UNARY | BINARY)[node.kind](m, *results)
 
 
 VARIABLES = st.builds(lambda i: Node("variable", (i,)), st.integers(-4, 3))

@@ -71,7 +71,7 @@ class Case:
 
     @property
     def stacked(self):
-        return [ag.stack(list(each)) for each in zip(*self.examples, strict=True)]
+        return [ag.stack(list(values)) for values in zip(*self.examples, strict=True)]
 
     def outs(self, *tensors):
         """All outputs of the op."""
@@ -91,10 +91,10 @@ class Case:
     def split(self, tensors):
         """(points, function of them) for the tensors of one example."""
         def function(*points):
-            given = list(tensors)
+            inputs = list(tensors)
             for i, x in zip(self.live, points, strict=True):
-                given[i] = x
-            return given
+                inputs[i] = x
+            return inputs
 
         return [tensors[i] for i in self.live], function
 
@@ -141,10 +141,10 @@ def smooth_cases(row):
     return [case for case in cases(row) if case.kept and case.live]
 
 
-def same(found, expected, case, what):
+def same(actual, expected, case, what):
     """Equal sequences of tensors."""
-    assert len(found) == len(expected)
-    for i, (mine, other) in enumerate(zip(found, expected, strict=True)):
+    assert len(actual) == len(expected)
+    for i, (mine, other) in enumerate(zip(actual, expected, strict=True)):
         assert (mine.shape, mine.dtype) == (other.shape, other.dtype), f"{what} {i} of {case.sample}"
         np.testing.assert_allclose(values(mine), values(other), TOLERANCE, TOLERANCE, err_msg=f"{what}: {case.sample}")
 
@@ -155,7 +155,7 @@ def mixed(tensors, case, batched):
 
 
 def columns(examples):
-    return [ag.stack(list(each)) for each in zip(*examples, strict=True)]
+    return [ag.stack(list(values)) for values in zip(*examples, strict=True)]
 
 
 def refused(case, batched):
@@ -206,16 +206,16 @@ def test_backward_to_what_the_examples_share(row):
             x = case.examples[0][shared].detach().requires_grad_()
             totals, options = [], {"allow_unused": True, "materialize_grads": True}
             for tensors in case.examples:
-                given = mixed(tensors, case, batched)
-                totals.append(case.total(*given[:shared], x, *given[shared + 1 :]))
-            given = mixed(case.stacked, case, batched)
+                inputs = mixed(tensors, case, batched)
+                totals.append(case.total(*inputs[:shared], x, *inputs[shared + 1 :]))
+            inputs = mixed(case.stacked, case, batched)
             mapped = ag.func.vmap(case.total, tuple(0 if b else None for b in batched))
-            found = mapped(*given[:shared], x, *given[shared + 1 :]).sum()
+            result = mapped(*inputs[:shared], x, *inputs[shared + 1 :]).sum()
             expected = ag.autograd.grad(sum(totals), x, **options)
-            if not found.requires_grad:  # the derivative is zero by declaration
+            if not result.requires_grad:  # the derivative is zero by declaration
                 assert not expected[0].any()
                 continue
-            same(ag.autograd.grad(found, x, **options), expected, case, f"gradient of input {shared}")
+            same(ag.autograd.grad(result, x, **options), expected, case, f"gradient of input {shared}")
 
 
 @pytest.mark.more
@@ -247,5 +247,5 @@ def test_grad_of_jvp(row):
 def test_vmap_of_jvp_of_grad(row):
     for case in smooth_cases(row):
         if not refused(case, [True] * len(case.places)):
-            found = ag.func.vmap(case.push_gradient)(*case.stacked)
-            same(found, columns([product for _, _, product in case.expected]), case, "product")
+            result = ag.func.vmap(case.push_gradient)(*case.stacked)
+            same(result, columns([product for _, _, product in case.expected]), case, "product")

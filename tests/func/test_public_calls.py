@@ -206,12 +206,12 @@ READING = {
 
 
 def reading(name):
-    rng, found = np.random.default_rng(0), []
+    rng, result = np.random.default_rng(0), []
     for call, *shapes in READING[name]:
         examples = [[rng.integers(0, 4, 5) if s == INDICES else np.asarray(rng.normal(size=s)) for s in shapes]
                     for _ in range(N)]
-        found.append(Drawn(name, name, lambda *x, call=call: outputs(call(*x)), examples))
-    return found
+        result.append(Drawn(name, name, lambda *x, call=call: outputs(call(*x)), examples))
+    return result
 
 
 @pytest.mark.parametrize("check", [assert_vmap, assert_jvp, assert_vmap_of_grad, assert_vmap_of_jvp])
@@ -246,8 +246,8 @@ def test_calls_that_read_without_examples(name, device):
     for call in reading(name):
         arrays = [np.stack(parts) for parts in zip(*call.examples, strict=True)]
         run = vmap(lambda *x, call=call: tuple(call.run(*x)))
-        found, some = run(*[ag.tensor(a[:0]) for a in arrays]), run(*[ag.tensor(a) for a in arrays])
-        assert [out.shape for out in found] == [(0, *out.shape[1:]) for out in some]
+        result, some = run(*[ag.tensor(a[:0]) for a in arrays]), run(*[ag.tensor(a) for a in arrays])
+        assert [out.shape for out in result] == [(0, *out.shape[1:]) for out in some]
 
 
 @pytest.mark.parametrize("name", sorted(ONE_BY_ONE))
@@ -288,6 +288,6 @@ WRONG = {  # what is refused in one example of several
 def test_what_is_wrong_in_an_example_is_refused(call, kind, text):
     x = ag.tensor(np.random.default_rng(0).normal(size=(N, *X)))
     i = ag.tensor([[0, 1, 2, 3, 3]] * N)
-    given = (x, i) if call.__code__.co_argcount == 2 else (x,)
+    arguments = (x, i) if call.__code__.co_argcount == 2 else (x,)
     with pytest.raises(kind, match=text):
-        vmap(call)(*given)
+        vmap(call)(*arguments)

@@ -11,9 +11,9 @@ def test_a_dict_keeps_its_order():
     def f(t):
         return {"z": t["b"] * 2, "a": t["a"]}
 
-    given = {"b": normal(ag, 2), "a": normal(ag, 2, seed=1)}
-    assert list(ag.func.vmap(f)(given)) == ["z", "a"]
-    grads = ag.func.grad(lambda t: (t["b"] * 2 + t["a"] * 3).sum())(given)
+    tree = {"b": normal(ag, 2), "a": normal(ag, 2, seed=1)}
+    assert list(ag.func.vmap(f)(tree)) == ["z", "a"]
+    grads = ag.func.grad(lambda t: (t["b"] * 2 + t["a"] * 3).sum())(tree)
     assert_equal(grads, {"b": ag.full((2,), 2.0, dtype=ag.float64), "a": ag.full((2,), 3.0, dtype=ag.float64)})
 
 

@@ -84,19 +84,19 @@ def test_refused(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_different(name):
-    found = drawn(ALL[name], "different")
-    assert differ(found)
+    result = drawn(ALL[name], "different")
+    assert differ(result)
     alone = ALL[name](ag.ones(6))
-    assert found[0].shape == alone.shape
-    assert found.dtype == alone.cpu().numpy().dtype
+    assert result[0].shape == alone.shape
+    assert result.dtype == alone.cpu().numpy().dtype
 
 
 @pytest.mark.parametrize("name", FACTORIES | OF_A_BATCH)
 def test_same(name):
-    found = drawn(ALL[name], "same")
-    assert (found == found[:1]).all()
-    assert len(np.unique(found[0])) > 1
-    assert not np.array_equal(found, drawn(ALL[name], "same"))
+    result = drawn(ALL[name], "same")
+    assert (result == result[:1]).all()
+    assert len(np.unique(result[0])) > 1
+    assert not np.array_equal(result, drawn(ALL[name], "same"))
 
 
 @pytest.mark.parametrize("name", BY_DISTRIBUTION)
@@ -110,25 +110,25 @@ def test_each_level_by_its_own_rule(name):
     for inner, outer in (("error", "same"), ("same", "error"), ("different", "error"), ("error", "different")):
         with pytest.raises(RuntimeError, match=re.escape(REFUSED)):
             drawn(ALL[name], inner, outer)
-    found = drawn(ALL[name], "different", "different")
-    assert differ(found.reshape(3 * N, -1))
-    found = drawn(ALL[name], "same", "different")
-    assert differ(found[:, 0])
-    assert (found == found[:, :1]).all()
-    found = drawn(ALL[name], "different", "same")
-    assert differ(found[0])
-    assert (found == found[:1]).all()
+    result = drawn(ALL[name], "different", "different")
+    assert differ(result.reshape(3 * N, -1))
+    result = drawn(ALL[name], "same", "different")
+    assert differ(result[:, 0])
+    assert (result == result[:, :1]).all()
+    result = drawn(ALL[name], "different", "same")
+    assert differ(result[0])
+    assert (result == result[:1]).all()
 
 
 def test_randperm_gives_permutations():
-    found = drawn(lambda x: ag.randperm(5), "different", "different")
-    assert (np.sort(found, -1) == np.arange(5)).all()
+    result = drawn(lambda x: ag.randperm(5), "different", "different")
+    assert (np.sort(result, -1) == np.arange(5)).all()
 
 
 def test_draws_of_multinomial_are_those_of_the_example():
     weights = ag.eye(N).reshape(N, 1, N)
-    found = func.vmap(lambda w: ag.multinomial(w, 3, replacement=True), randomness="different")(weights)
-    np.testing.assert_array_equal(found.cpu().numpy(), np.repeat(np.arange(N), 3).reshape(N, 1, 3))
+    result = func.vmap(lambda w: ag.multinomial(w, 3, replacement=True), randomness="different")(weights)
+    np.testing.assert_array_equal(result.cpu().numpy(), np.repeat(np.arange(N), 3).reshape(N, 1, 3))
     with pytest.raises(RuntimeError, match="prob_dist must be 1 or 2 dim"):
         func.vmap(lambda w: ag.multinomial(w, 3), randomness="different")(ag.ones(2, 2, 2, 2))
 
@@ -136,18 +136,18 @@ def test_draws_of_multinomial_are_those_of_the_example():
 @pytest.mark.parametrize("name", OF_A_BATCH)
 def test_masks(name, device):
     assert differ(drawn(lambda x: OF_A_BATCH[name](x).cpu(), "different", device=device))
-    found = drawn(lambda x: OF_A_BATCH[name](x).cpu(), "same", "different", device=device)
-    assert differ(found[:, 0])
-    assert (found == found[:, :1]).all()
+    result = drawn(lambda x: OF_A_BATCH[name](x).cpu(), "same", "different", device=device)
+    assert differ(result[:, 0])
+    assert (result == result[:, :1]).all()
 
 
 def test_factories_on_a_device(device):
     def draw(x):
         return ag.cat([ag.rand(5, device=device), ag.randperm(5, device=device), x.clone() * ag.randn_like(x)]).cpu()
 
-    found = drawn(draw, "different", "different", device=device)
-    assert differ(found.reshape(3 * N, -1))
-    assert (np.sort(found[..., 5:10], -1) == np.arange(5)).all()
+    result = drawn(draw, "different", "different", device=device)
+    assert differ(result.reshape(3 * N, -1))
+    assert (np.sort(result[..., 5:10], -1) == np.arange(5)).all()
 
 
 def test_values_and_gradients_of_one_mask(device):
@@ -170,8 +170,8 @@ def test_values_and_gradients_of_one_mask(device):
 
 def test_chunks():
     for randomness, distinct in (("same", 1), ("different", 5)):
-        found = func.vmap(lambda x: x + ag.rand(3), randomness=randomness, chunk_size=2)(ag.zeros(5, 3)).cpu().numpy()
-        assert len(np.unique(found, axis=0)) == distinct
+        result = func.vmap(lambda x: x + ag.rand(3), randomness=randomness, chunk_size=2)(ag.zeros(5, 3)).cpu().numpy()
+        assert len(np.unique(result, axis=0)) == distinct
     chunks = func.vmap(lambda x: x + ag.rand(3), randomness="same", chunk_size=2)
     assert (chunks(ag.zeros(5, 3)) != chunks(ag.zeros(5, 3))).all()
 

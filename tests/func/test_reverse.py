@@ -83,8 +83,8 @@ def test_aux(m):
 
 def test_aux_that_is_no_tensor():
     """PyTorch refuses it."""
-    found = ag.func.grad(lambda x: (x.sum(), ["text", 3, None]), has_aux=True)(ag.ones(2))
-    assert found[1] == ["text", 3, None]
+    result = ag.func.grad(lambda x: (x.sum(), ["text", 3, None]), has_aux=True)(ag.ones(2))
+    assert result[1] == ["text", 3, None]
 
 
 def test_aux_and_value_have_no_history_of_the_level():
@@ -152,16 +152,16 @@ def test_perturbation_confusion(m):
 @compared
 def test_captured_tensors_keep_their_history(m):
     w = normal(m, 2, seed=3).requires_grad_()
-    found, value = m.func.grad_and_value(lambda x: (x * w).sin().sum())(normal(m, 2))
-    return found, m.autograd.grad(found.sum() + value, w), found.requires_grad, value.requires_grad
+    result, value = m.func.grad_and_value(lambda x: (x * w).sin().sum())(normal(m, 2))
+    return result, m.autograd.grad(result.sum() + value, w), result.requires_grad, value.requires_grad
 
 
 @compared
 def test_arguments_with_a_history(m):
     x = normal(m, 2).requires_grad_()
     y = x * 2
-    found = m.func.grad(lambda y: (y ** 3).sum())(y)
-    return found, m.autograd.grad(found.sum(), x), found.requires_grad
+    result = m.func.grad(lambda y: (y ** 3).sum())(y)
+    return result, m.autograd.grad(result.sum(), x), result.requires_grad
 
 
 @compared
@@ -193,9 +193,9 @@ def cubed_but_constant(m, x):
 def test_no_grad_outside(m):
     x = normal(m).requires_grad_()
     with m.no_grad():
-        found = m.func.grad(m.sin)(x)
+        result = m.func.grad(m.sin)(x)
         nested = m.func.grad(m.func.grad(m.sin))(x)
-    return found, nested, found.requires_grad, nested.requires_grad
+    return result, nested, result.requires_grad, nested.requires_grad
 
 
 @compared
@@ -210,8 +210,8 @@ def test_no_grad_inside(m):
 def test_no_grad_inside_and_outside(m):
     x = normal(m).requires_grad_()
     with m.no_grad():
-        found = m.func.grad(partial(cubed_but_constant, m))(x)
-    return found, found.requires_grad
+        result = m.func.grad(partial(cubed_but_constant, m))(x)
+    return result, result.requires_grad
 
 
 @compared
@@ -222,8 +222,8 @@ def test_no_grad_around_an_inner_grad_concerns_the_outer_level_only(m):
         return x ** 3 - shift
 
     x = normal(m).requires_grad_()
-    found = m.func.grad(h)(x)
-    return found, m.autograd.grad(found, x)
+    result = m.func.grad(h)(x)
+    return result, m.autograd.grad(result, x)
 
 
 @compared
@@ -237,8 +237,8 @@ def test_no_grad_between_levels(m):
         return first - shift
 
     x = normal(m).requires_grad_()
-    found = m.func.grad(g)(x)
-    return found, m.autograd.grad(found, x)
+    result = m.func.grad(g)(x)
+    return result, m.autograd.grad(result, x)
 
 
 @compared
@@ -249,8 +249,8 @@ def test_no_grad_around_grad_and_value_inside(m):
         return x ** 3 - value
 
     x = normal(m).requires_grad_()
-    found = m.func.grad(h)(x)
-    return found, m.autograd.grad(found, x)
+    result = m.func.grad(h)(x)
+    return result, m.autograd.grad(result, x)
 
 
 @compared
@@ -277,8 +277,8 @@ def test_no_grad_around_vjp(m):
     x, v = normal(m).requires_grad_(), normal(m)
     with m.no_grad():
         y, pull = m.func.vjp(lambda x: x ** 2, x)
-        (found,) = pull(v)
-    return y, found, y.requires_grad, found.requires_grad
+        (result,) = pull(v)
+    return y, result, y.requires_grad, result.requires_grad
 
 
 @compared
@@ -286,8 +286,8 @@ def test_no_grad_around_the_function_of_vjp(m):
     x, v = normal(m).requires_grad_(), normal(m)
     y, pull = m.func.vjp(lambda x: x ** 2, x)
     with m.no_grad():
-        (found,) = pull(v)
-    return found, m.autograd.grad(y, x), y.requires_grad, found.requires_grad
+        (result,) = pull(v)
+    return result, m.autograd.grad(y, x), y.requires_grad, result.requires_grad
 
 
 @compared
@@ -295,8 +295,8 @@ def test_no_grad_around_the_function_of_vjp_in_a_level(m):
     def f(x):
         _, pull = m.func.vjp(lambda y: y ** 3, x)
         with m.no_grad():
-            (found,) = pull(x)
-        return (found * x).sum()
+            (result,) = pull(x)
+        return (result * x).sum()
 
     x = normal(m, 3)
     return m.func.grad(f)(x), m.func.vmap(m.func.grad(f))(normal(m, 2, 3)), m.func.jvp(f, (x,), (x,))
@@ -314,8 +314,8 @@ def test_no_grad_hides_from_all_levels(m):
     def twice(x):
         return m.func.grad(lambda x: m.func.grad(f)(x).sum())(x)
 
-    found = m.func.vmap(m.func.grad(f))(normal(m, 2, 3))
-    return twice(normal(m, 3)), m.func.vmap(twice)(normal(m, 2, 3)), found.detach(), found.requires_grad
+    result = m.func.vmap(m.func.grad(f))(normal(m, 2, 3))
+    return twice(normal(m, 3)), m.func.vmap(twice)(normal(m, 2, 3)), result.detach(), result.requires_grad
 
 
 def test_inference_mode():
@@ -336,9 +336,9 @@ def test_what_is_saved_in_inference_mode(m):
     x, g = normal(m, 2, 3), m.func.grad(f)
     with m.inference_mode():
         y = x * 2
-        found = [g(x, x), g(y, y), m.func.vmap(g)(x, y), m.func.hessian(f)(y, x), m.func.jvp(g, (x, y), (y, x))]
-        found += [m.func.vjp(m.exp, y)[1](x), m.func.jacrev(m.exp)(y)]
-    return found, g(y, x), m.func.vmap(g)(y, y), m.func.jvp(g, (y, x), (x, y))
+        hessians = [g(x, x), g(y, y), m.func.vmap(g)(x, y), m.func.hessian(f)(y, x), m.func.jvp(g, (x, y), (y, x))]
+        hessians += [m.func.vjp(m.exp, y)[1](x), m.func.jacrev(m.exp)(y)]
+    return hessians, g(y, x), m.func.vmap(g)(y, y), m.func.jvp(g, (y, x), (x, y))
 
 
 # ---- vjp -----------------------------------------------------------------------------------------------
@@ -383,8 +383,8 @@ def test_vjp_of_outputs_without_influence(m):
 def test_cotangents_can_be_differentiated(m):
     v, x = normal(m, 2).requires_grad_(), normal(m, 2)
     _, pull = m.func.vjp(m.sin, x)
-    (found,) = pull(v)
-    return m.autograd.grad(found.sum(), v), m.func.grad(lambda v: pull(v)[0].sum())(normal(m, 2))
+    (result,) = pull(v)
+    return m.autograd.grad(result.sum(), v), m.func.grad(lambda v: pull(v)[0].sum())(normal(m, 2))
 
 
 @compared
@@ -563,11 +563,11 @@ def test_saved_tensor_hooks_see_plain_tensors_only():
     """PyTorch refuses hooks around reverse mode."""
     seen, x = [], ag.ones(3, 2, requires_grad=True)
     with ag.autograd.graph.saved_tensors_hooks(lambda t: seen.append(type(t)) or t.numpy(force=True), ag.tensor):
-        found = ag.func.vmap(ag.func.grad(lambda x: (x ** 3).sum()))(x)
+        result = ag.func.vmap(ag.func.grad(lambda x: (x ** 3).sum()))(x)
         outermost = ag.func.grad(lambda x: (x ** 3).sum())(x.detach())
     assert set(seen) == {ag.Tensor}
-    assert found.tolist() == outermost.tolist() == [[3, 3]] * 3
-    assert ag.autograd.grad(found.sum(), x)[0].tolist() == [[6, 6]] * 3
+    assert result.tolist() == outermost.tolist() == [[3, 3]] * 3
+    assert ag.autograd.grad(result.sum(), x)[0].tolist() == [[6, 6]] * 3
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly")

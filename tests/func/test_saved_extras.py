@@ -32,14 +32,15 @@ def class_loss(name, reduction, weights):
     """A loss of one example: its logits, classes and the weights of the classes."""
 
     def loss(x, target, weight):
-        given = weight if weights is not None else None
+        shared = weight if weights is not None else None
         if name == "logits":
-            found = RECORD.logits_cross_entropy(x.sin() * 2, target, given, reduction=reduction, label_smoothing=0.1)[0]
+            words = {"reduction": reduction, "label_smoothing": 0.1}
+            result = RECORD.logits_cross_entropy(x.sin() * 2, target, shared, **words)[0]
         elif name == "classes":
-            found = nn.functional.cross_entropy(x.sin() * 2, target, given, reduction=reduction)
+            result = nn.functional.cross_entropy(x.sin() * 2, target, shared, reduction=reduction)
         else:
-            found = nn.functional.nll_loss(x.sin(), target, given, reduction=reduction)
-        return weighted(found)
+            result = nn.functional.nll_loss(x.sin(), target, shared, reduction=reduction)
+        return weighted(result)
 
     return loss
 
@@ -64,19 +65,19 @@ OTHERS = {
 def compare(loss, in_dims, *args):
     """The gradient and the Jacobian of the gradient under vmap, and those of a loop."""
     for derivative in (func.grad(loss), func.jacrev(func.grad(loss)), func.jacfwd(func.grad(loss))):
-        found = func.vmap(derivative, in_dims)(*args)
+        result = func.vmap(derivative, in_dims)(*args)
         for i in range(N):
             one = derivative(*[x if dim is None else x[i] for x, dim in zip(args, in_dims, strict=True)])
-            np.testing.assert_allclose(found[i].cpu().numpy(), one.cpu().numpy(), rtol=1e-10, atol=1e-12)
-        assert np.nanmax(np.abs(found.cpu().numpy())) > 0
+            np.testing.assert_allclose(result[i].cpu().numpy(), one.cpu().numpy(), rtol=1e-10, atol=1e-12)
+        assert np.nanmax(np.abs(result.cpu().numpy())) > 0
 
 
 @pytest.mark.parametrize(("name", "reduction", "weights"), CLASS_LOSSES)
 def test_losses_of_classes(name, reduction, weights):
     weight = ag.tensor(np.random.default_rng(1).uniform(0.5, 2.0, size=(N, CLASSES)))
-    given = weight if weights == "own" else weight[0]
+    shared = weight if weights == "own" else weight[0]
     dims = (0, 0, 0 if weights == "own" else None)
-    compare(class_loss(name, reduction, weights), dims, scores(), ag.tensor(TARGETS), given)
+    compare(class_loss(name, reduction, weights), dims, scores(), ag.tensor(TARGETS), shared)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -109,15 +110,15 @@ def test_random_ops(name, device):
         i, j = np.flatnonzero(kept)[:2]
         return kept * (out.flat[i] - out.flat[j]) / (x.flat[i] - x.flat[j])
 
-    found, out = func.vmap(func.grad(loss, has_aux=True), randomness="different")(x)
-    values, found, out = [t.cpu().numpy() for t in (x, found, out)]
+    jacobians, out = func.vmap(func.grad(loss, has_aux=True), randomness="different")(x)
+    values, jacobians, out = [t.cpu().numpy() for t in (x, jacobians, out)]
     a = slopes(values, out)
-    np.testing.assert_allclose(found, 3 * a * out**2, rtol=1e-9)
+    np.testing.assert_allclose(jacobians, 3 * a * out**2, rtol=1e-9)
     assert not (a[0] == a[1]).all()
 
     for jacobian in (func.jacrev, functools.partial(func.jacfwd, randomness="same")):
-        found, out = func.vmap(jacobian(func.grad(loss, has_aux=True), has_aux=True), randomness="different")(x)
-        found, out = found.cpu().numpy(), out.cpu().numpy()
-        diagonal = np.diagonal(found.reshape(N, 20, 20), axis1=1, axis2=2).reshape(x.shape)
+        jacobians, out = func.vmap(jacobian(func.grad(loss, has_aux=True), has_aux=True), randomness="different")(x)
+        jacobians, out = jacobians.cpu().numpy(), out.cpu().numpy()
+        diagonal = np.diagonal(jacobians.reshape(N, 20, 20), axis1=1, axis2=2).reshape(x.shape)
         np.testing.assert_allclose(diagonal, 6 * slopes(values, out) ** 2 * out, rtol=1e-9)
-        assert np.count_nonzero(found) == np.count_nonzero(diagonal)
+        assert np.count_nonzero(jacobians) == np.count_nonzero(diagonal)

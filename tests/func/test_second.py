@@ -92,9 +92,9 @@ class TestShapes:
             return {"a": (x * y[0, :2]).sin() * scale, "b": [y.exp().sum() * x[1]]}
 
         args = normal(2), 2.0, normal(2, 3, seed=1)
-        found = func.hessian(f, argnums=(0, 2))(*args)
+        hessians = func.hessian(f, argnums=(0, 2))(*args)
         expected = func.jacfwd(func.jacrev(f, (0, 2)), (0, 2))(*args)
-        for mine, other in zip((found["a"], found["b"][0]), (expected["a"], expected["b"][0]), strict=True):
+        for mine, other in zip((hessians["a"], hessians["b"][0]), (expected["a"], expected["b"][0]), strict=True):
             for i in range(2):
                 for j in range(2):
                     assert mine[i][j].shape == other[i][j].shape
@@ -138,8 +138,8 @@ class TestShapes:
 
     @pytest.mark.parametrize("face", FACES)
     def test_outputs_that_do_not_depend_on_the_input(self, face):
-        found = face(lambda x: {"free": ag.ones(2), "linear": 2 * x})(normal(3))
-        second = found[-1] if isinstance(found, tuple) else found
+        result = face(lambda x: {"free": ag.ones(2), "linear": 2 * x})(normal(3))
+        second = result[-1] if isinstance(result, tuple) else result
         assert not second["free"].any()
         assert not second["linear"].any()
 
@@ -155,17 +155,17 @@ class TestShapes:
     def test_no_elements_and_outputs_as_inputs(self, f, size, method):
         x = normal(size)
         for face in FACES[:3]:
-            found, expected = face(f, method=method)(x), face(f, method="nested")(x)
-            for mine, other in zip(*[each if isinstance(each, tuple) else (each,) for each in (found, expected)],
+            result, expected = face(f, method=method)(x), face(f, method="nested")(x)
+            for mine, other in zip(*[out if isinstance(out, tuple) else (out,) for out in (result, expected)],
                                    strict=True):
                 assert mine.shape == other.shape
                 close(mine, other)
 
     def test_half_precision(self):
         x = ag.tensor([0.5, 1.0], dtype=ag.float16)
-        found = func.hessian(lambda x: (x**3).sum())(x)
-        assert found.dtype == ag.float16
-        assert found.tolist() == [[3.0, 0.0], [0.0, 6.0]]
+        hessians = func.hessian(lambda x: (x**3).sum())(x)
+        assert hessians.dtype == ag.float16
+        assert hessians.tolist() == [[3.0, 0.0], [0.0, 6.0]]
 
     def test_keyword_arguments_pass(self):
         assert func.hessian(lambda x, scale: scale * x**2)(ag.tensor(1.0), scale=3.0).item() == 6.0
@@ -174,13 +174,13 @@ class TestShapes:
 class TestSymmetryAndZeros:
     @pytest.mark.parametrize("method", ["push", "pull"])
     def test_float32_is_exactly_symmetric(self, method):
-        found = func.vmap(func.hessian(network([nn.GELU] * LAYERS), method=method))(rows())
-        assert bool((found == found.mT).all())
+        hessians = func.vmap(func.hessian(network([nn.GELU] * LAYERS), method=method))(rows())
+        assert bool((hessians == hessians.mT).all())
 
     def test_a_zero_by_structure_has_no_graph(self):
-        found = func.vmap(func.hessian(network([nn.ReLU] * LAYERS)))(rows())
-        assert not found.any()
-        assert not found.requires_grad
+        hessians = func.vmap(func.hessian(network([nn.ReLU] * LAYERS)))(rows())
+        assert not hessians.any()
+        assert not hessians.requires_grad
 
     def test_kinks_have_no_curvature(self):
         assert not func.hessian(lambda x: ag.relu(x).abs().sum())(ag.zeros(2)).any()
@@ -190,10 +190,10 @@ def run_nested(face, f, x, caplog):
     """Runs a face that falls back; returns (result, what it logged)."""
     caplog.clear()
     with caplog.at_level(logging.DEBUG, "autograd_gpu.func"):
-        found = face(f)(x)
+        result = face(f)(x)
     (record,) = caplog.records
     assert record.name == "autograd_gpu.func"
-    return found, record.getMessage()
+    return result, record.getMessage()
 
 
 class Cube(Function):
@@ -229,8 +229,8 @@ class TestFallBack:
         def uses_a_function(x):
             return Cube.apply(x).sum()
 
-        found, text = run_nested(func.hessian, uses_a_function, normal(2), caplog)
-        close(found, (6 * normal(2)).diag())
+        result, text = run_nested(func.hessian, uses_a_function, normal(2), caplog)
+        close(result, (6 * normal(2)).diag())
         assert text == ("hessian(uses_a_function) is computed by forward over reverse mode: hessian cannot keep a call "
                         'of the custom Function Cube for later; use method="nested"')
         for method in ("push", "pull"):
@@ -239,8 +239,8 @@ class TestFallBack:
 
     @pytest.mark.parametrize("face", FACES[:3])
     def test_every_face_falls_back(self, face, caplog):
-        found, text = run_nested(face, overwriting, normal(2), caplog)
-        close(found, face(lambda x: ((x + 1) ** 2).sum())(normal(2)))
+        result, text = run_nested(face, overwriting, normal(2), caplog)
+        close(result, face(lambda x: ((x + 1) ** 2).sum())(normal(2)))
         assert "has been modified by an inplace operation since; clone it first" in text
 
     def test_a_write_to_what_a_call_used(self):
@@ -249,8 +249,8 @@ class TestFallBack:
 
     def test_more_inputs_than_values(self, caplog):
         w = normal(1, 5)
-        found, text = run_nested(func.hessian, lambda x: (w @ x).sin(), normal(5), caplog)
-        close(found, -(w @ normal(5)).sin().reshape(1, 1, 1) * w.mT @ w)
+        result, text = run_nested(func.hessian, lambda x: (w @ x).sin(), normal(5), caplog)
+        close(result, -(w @ normal(5)).sin().reshape(1, 1, 1) * w.mT @ w)
         assert "5 inputs are more than twice the widest value (1)" in text
         with pytest.raises(RuntimeError, match="more than twice the widest value"):
             func.hessian(lambda x: (w @ x).sin(), method="pull")(normal(5))
@@ -358,10 +358,10 @@ class TestNesting:
         assert func.hessian(f)(x).requires_grad
         for mode in (ag.no_grad, ag.inference_mode):
             with mode():
-                found = func.hessian(f)(x)
+                hessians = func.hessian(f)(x)
                 again = func.hessian(f)(x * 1)
-            assert not found.requires_grad
-            close(found, expected)
+            assert not hessians.requires_grad
+            close(hessians, expected)
             close(again, expected)
 
     def test_no_grad_inside(self, caplog):
@@ -371,15 +371,15 @@ class TestNesting:
             return (x.sin() * hidden).sum()
 
         x = normal(3)
-        found, text = run_nested(func.hessian, f, x, caplog)
-        close(found, (2 * x.cos() - 2 * x * x.sin()).diag())
+        result, text = run_nested(func.hessian, f, x, caplog)
+        close(result, (2 * x.cos() - 2 * x * x.sin()).diag())
         assert "mul uses a value that was computed in a no_grad block" in text
         close(func.hessian(lambda x: (x.sin() * (2 * x).detach()).sum(), method="push")(x), (-2 * x * x.sin()).diag())
 
     def test_a_tensor_that_requires_grad(self):
         x = normal(3).requires_grad_()
-        (found,) = ag.autograd.grad(func.laplacian(energy)(x), x)
-        close(found, func.grad(func.laplacian(energy))(x.detach()))
+        (gradient,) = ag.autograd.grad(func.laplacian(energy)(x), x)
+        close(gradient, func.grad(func.laplacian(energy))(x.detach()))
 
 
 class TestThirdDerivatives:

@@ -69,9 +69,9 @@ def test_out_dims_as_a_pytree(m):
 
 @compared
 def test_namedtuples_keep_their_class(m):
-    found = m.func.vmap(lambda p: Pair(p.a + p.b, p.b))(Pair(normal(m, 3), normal(m, 3, 2)[:, 0]))
-    assert type(found) is Pair
-    return tuple(found)
+    result = m.func.vmap(lambda p: Pair(p.a + p.b, p.b))(Pair(normal(m, 3), normal(m, 3, 2)[:, 0]))
+    assert type(result) is Pair
+    return tuple(result)
 
 
 @compared
@@ -101,8 +101,8 @@ def test_an_output_without_a_dimension(m):
 
 
 def test_an_output_that_is_no_tensor_needs_the_out_dim_none():
-    found = ag.func.vmap(lambda x: (x, 3, "s", None), out_dims=(0, None, None, None))(ag.ones(2))
-    assert found[1:] == (3, "s", None)
+    result = ag.func.vmap(lambda x: (x, 3, "s", None), out_dims=(0, None, None, None))(ag.ones(2))
+    assert result[1:] == (3, "s", None)
 
 
 @compared
@@ -211,10 +211,10 @@ def test_chunks_run_one_after_another():
 
 def test_chunks_of_outputs_without_a_dimension():
     y = ag.ones(2)
-    found = ag.func.vmap(lambda x: (x, y, 3), out_dims=(0, None, None), chunk_size=2)(ag.arange(5))
-    assert found[0].tolist() == [0, 1, 2, 3, 4]
-    assert found[1] is y
-    assert found[2] == 3
+    result = ag.func.vmap(lambda x: (x, y, 3), out_dims=(0, None, None), chunk_size=2)(ag.arange(5))
+    assert result[0].tolist() == [0, 1, 2, 3, 4]
+    assert result[1] is y
+    assert result[2] == 3
 
 
 # ---- the gradients of vmap, and vmap of gradients ------------------------------------------------------
@@ -283,8 +283,8 @@ def test_gradients_of_each_example(m):
 def test_gradients_of_what_lies_outside(m):
     """The captured tensor gets no gradient per example, and its history is kept."""
     w = normal(m, 2).requires_grad_()
-    found = m.func.vmap(m.func.grad(lambda x: (x * x * w).sum()))(normal(m, 3, 2))
-    return found, m.autograd.grad(found.sum(), w)
+    result = m.func.vmap(m.func.grad(lambda x: (x * x * w).sum()))(normal(m, 3, 2))
+    return result, m.autograd.grad(result.sum(), w)
 
 
 # ---- reading what is batched ---------------------------------------------------------------------------
@@ -339,8 +339,8 @@ def test_an_index_per_example_is_as_an_integer():
     keys = [lambda i: (i, slice(None), rows), lambda i: (rows, slice(None), i), lambda i: (slice(None), i, rows),
             lambda i: (i, rows, rows), lambda i: (i, i, i)]  # fmt: skip
     for key in keys:
-        found = ag.func.vmap(lambda i, key=key: x[key(i)])(i)
-        assert found.tolist() == [x[key(k)].tolist() for k in i.tolist()]
+        result = ag.func.vmap(lambda i, key=key: x[key(i)])(i)
+        assert result.tolist() == [x[key(k)].tolist() for k in i.tolist()]
     with pytest.raises(IndexError, match="too many indices for tensor of dimension 3"):
         ag.func.vmap(lambda i: x[i, i, i, i])(i)
 

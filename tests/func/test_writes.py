@@ -109,9 +109,9 @@ TRANSFORMS = {
 }
 
 
-def flat(found):
-    found = found if isinstance(found, (tuple, list)) else (found,)
-    return [leaf for part in found for leaf in (flat(part) if isinstance(part, (tuple, list)) else [part])]
+def flat(actual):
+    actual = actual if isinstance(actual, (tuple, list)) else (actual,)
+    return [leaf for part in actual for leaf in (flat(part) if isinstance(part, (tuple, list)) else [part])]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -119,9 +119,9 @@ def flat(found):
 def test_as_pytorch(program, name):
     transform = TRANSFORMS[name]
     expected = flat(transform(torch.func, program, torch.tensor(X), torch.tensor(Y)))
-    found = flat(transform(ag.func, program, ag.tensor(X), ag.tensor(Y)))
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
+    result = flat(transform(ag.func, program, ag.tensor(X), ag.tensor(Y)))
+    assert len(result) == len(expected)
+    for a, b in zip(result, expected, strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(force=True), atol=1e-12)
 
 
@@ -172,15 +172,15 @@ def test_what_is_made_inside_takes_writes(program, name):
     runs = []
     for lib in (torch, ag):
         try:
-            found = flat(NESTED_REVERSE[name](lib.func, lambda x, lib=lib: program(lib, x), lib.tensor(X)))
-            runs.append([x.numpy(force=True) for x in found])
+            actual = flat(NESTED_REVERSE[name](lib.func, lambda x, lib=lib: program(lib, x), lib.tensor(X)))
+            runs.append([x.numpy(force=True) for x in actual])
         except RuntimeError as error:
             runs.append([str(error).partition("(")[0]])
-    for expected, found in zip(*runs, strict=True):
+    for expected, actual in zip(*runs, strict=True):
         if isinstance(expected, str):
-            assert found == expected == "vmap: inplace arithmetic"
+            assert actual == expected == "vmap: inplace arithmetic"
         else:
-            np.testing.assert_allclose(found, expected, atol=1e-12)
+            np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["jvp", "vmap(jvp)", "vmap(grad)", "jvp(grad)", "grad(jvp)", "vmap(hessian)"])
@@ -189,8 +189,8 @@ def test_detached_in_place(name):
     def program(x):
         return (x * 3).detach_() * x * x
 
-    expected, found = (flat(TRANSFORMS[name](lib.func, program, lib.tensor(X), lib.tensor(Y))) for lib in (torch, ag))
-    for a, b in zip(found, expected, strict=True):
+    expected, results = (flat(TRANSFORMS[name](lib.func, program, lib.tensor(X), lib.tensor(Y))) for lib in (torch, ag))
+    for a, b in zip(results, expected, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-12)
 
 
@@ -199,9 +199,9 @@ def test_linearize_of_a_network_with_in_place_layers():
     net = ag.nn.Sequential(ag.nn.Linear(3, 4), ag.nn.ReLU(inplace=True), ag.nn.Linear(4, 2), ag.nn.SiLU(inplace=True))
     x, t = ag.tensor(X).float(), ag.tensor(Y).float()
     with ag.profiler.count() as counted:
-        found = ag.func.linearize(net, x)[1](t)
+        result = ag.func.linearize(net, x)[1](t)
     assert counted.matmuls == {(4, 3, 4): 2, (4, 4, 2): 2}
-    np.testing.assert_allclose(found.numpy(force=True), ag.func.jvp(net, (x,), (t,))[1].numpy(force=True), atol=1e-6)
+    np.testing.assert_allclose(result.numpy(force=True), ag.func.jvp(net, (x,), (t,))[1].numpy(force=True), atol=1e-6)
 
 
 def test_a_view_of_the_point_and_one_of_several_views_are_refused():
@@ -262,8 +262,8 @@ def test_views_of_what_becomes_dual_in_a_batch(f, dual):
     for lib in (torch, ag):
         mapped = lib.func.vmap(lambda *xs, lib=lib: dual(lib, f, *xs), in_dims=(2, 2, 1, 1))
         runs.append(flat(mapped(*[lib.tensor(a) for a in arrays])))
-    for expected, found in zip(*runs, strict=True):
-        np.testing.assert_allclose(found.numpy(), expected.numpy(force=True), atol=1e-12)
+    for expected, actual in zip(*runs, strict=True):
+        np.testing.assert_allclose(actual.numpy(), expected.numpy(force=True), atol=1e-12)
 
 
 def test_views_in_a_dual_level():
@@ -303,9 +303,9 @@ def test_a_write_keeps_the_graph_right_in_forward_over_reverse():
         x = ag.tensor(X).requires_grad_()
         dual = ag.autograd.forward_ad.make_dual(x, ag.tensor(Y))
         (g,) = ag.autograd.grad(program(dual), dual)
-        found = ag.autograd.forward_ad.unpack_dual(g).tangent
+        result = ag.autograd.forward_ad.unpack_dual(g).tangent
     expected = torch.func.jvp(torch.func.grad(program), (torch.tensor(X),), (torch.tensor(Y),))[1]
-    np.testing.assert_allclose(found.detach().numpy(), expected.numpy(), atol=1e-12)
+    np.testing.assert_allclose(result.detach().numpy(), expected.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -325,8 +325,8 @@ def test_a_write_under_no_grad_leaves_the_history_alone(twice):
         x = lib.tensor(X)
         return [g(x[0]), lib.func.vmap(g)(x), *lib.func.jvp(g, (x[0],), (lib.tensor(Y)[0],))]
 
-    for found, expected in zip(run(ag), run(torch), strict=True):
-        np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-12)
+    for actual, expected in zip(run(ag), run(torch), strict=True):
+        np.testing.assert_allclose(actual.numpy(), expected.numpy(), atol=1e-12)
 
 
 def test_a_write_under_no_grad_to_the_point():
@@ -381,8 +381,8 @@ IN_REVERSE_MODE = {
 def test_writes_into_a_new_tensor(f, transform):
     """The tensor has no level of its own when the derivatives, which have, are written into it."""
     x, make = X[:3] if "vmap" in transform else X[0], {**NESTED, **IN_REVERSE_MODE}[transform]
-    expected, found = (make(lib, f)(lib.tensor(x)).numpy() for lib in (torch, ag))
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    expected, results = (make(lib, f)(lib.tensor(x)).numpy() for lib in (torch, ag))
+    np.testing.assert_allclose(results, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["add_", "mul_", "sub_", "div_"])

@@ -50,16 +50,16 @@ class TestQuantize:
     @pytest.mark.parametrize("granularity", ["tensor", "row"])
     @pytest.mark.parametrize("source", ["float32", "float64", "bfloat16"])
     def test_dtypes(self, dtype, granularity, source, device):
-        wanted = getattr(ag, dtype)
-        if wanted.itemsize >= getattr(ag, source).itemsize:
+        reference = getattr(ag, dtype)
+        if reference.itemsize >= getattr(ag, source).itemsize:
             pytest.skip("takes no fewer bytes")
         x = (leaf(32, 48, device=device) * 1).to(getattr(ag, source)).detach().requires_grad_()
         f = lambda x: (x * 1).sin() * (x * 1).t().exp().t()  # noqa: E731
-        found = gradients(f, x, quantize(wanted, granularity)).double()
+        result = gradients(f, x, quantize(reference, granularity)).double()
         expected = gradients(f, x).double()
-        error = ((found - expected).norm() / expected.norm()).item()
+        error = ((result - expected).norm() / expected.norm()).item()
         assert error < {"float16": 2e-3, "bfloat16": 8e-3}.get(dtype, 0.15)
-        assert found.dtype == ag.float64
+        assert result.dtype == ag.float64
 
     def test_a_layer_and_its_activation_decode_once(self, monkeypatch, device):
         decoded, unpack = [], Quantizer.unpack
@@ -85,16 +85,16 @@ class TestQuantize:
         (expected,) = ag.autograd.grad(f(p * 1), p)
         with hook:
             y = f(p * 1)
-        (found,) = ag.autograd.grad(y, p)
-        assert ((found - expected).norm() / expected.norm()).item() < bound
+        (gradient,) = ag.autograd.grad(y, p)
+        assert ((gradient - expected).norm() / expected.norm()).item() < bound
 
     @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
     def test_what_a_derivative_compares_is_not_rounded(self, name, device):
         f = getattr(ag, name)
         a, b = ag.tensor([1.0, 1.001, 2.0], device=device), ag.tensor([1.001, 1.0, 1.0], device=device)
         expected = gradients(lambda a: f(a * 1, b * 1), a.requires_grad_())
-        found = gradients(lambda a: f(a * 1, b * 1), a, quantize(ag.bfloat16, skip_leaves=False))
-        assert found.tolist() == expected.tolist()
+        result = gradients(lambda a: f(a * 1, b * 1), a, quantize(ag.bfloat16, skip_leaves=False))
+        assert result.tolist() == expected.tolist()
 
     def test_small_memory_stays_as_it_is(self, device):
         """Not a small view of much memory, which would keep that."""
@@ -211,10 +211,10 @@ class TestCompose:
         codec = Copying()
         hook = ag.hooks.compose(quantize(ag.float8_e4m3fn, "row"), MemoryHook((Stage(codec),)))
         x = leaf(8, 8, device=device)
-        found = gradients(lambda x: (x * 1).sin(), x, hook)
+        result = gradients(lambda x: (x * 1).sin(), x, hook)
         assert codec.packed == [(8, 8), (8, 1)]
         alone = gradients(lambda x: (x * 1).sin(), x, quantize(ag.float8_e4m3fn, "row"))
-        np.testing.assert_array_equal(found.numpy(force=True), alone.numpy(force=True))
+        np.testing.assert_array_equal(result.numpy(force=True), alone.numpy(force=True))
 
     def test_each_takes_what_it_would_take(self):
         codec, second = copying()

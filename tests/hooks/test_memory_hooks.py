@@ -40,9 +40,9 @@ class TestPackedOnce:
         f, regions = VIEWS[name]
         x = leaf(4, 6, device=device)
         codec, hook = copying()
-        found = gradients(lambda x: f(x * 1), x, hook)
+        result = gradients(lambda x: f(x * 1), x, hook)
         assert len(codec.packed) == regions
-        np.testing.assert_array_equal(found.numpy(force=True), gradients(lambda x: f(x * 1), x).numpy(force=True))
+        np.testing.assert_array_equal(result.numpy(force=True), gradients(lambda x: f(x * 1), x).numpy(force=True))
 
     def test_what_is_packed_is_no_more_than_what_is_seen(self, device):
         codec, hook = copying()
@@ -66,11 +66,11 @@ class TestPackedOnce:
                 h.mul_(2)
             return a + h.sin() + h[1:].cos().sum() / h.numel()
 
-        found = gradients(f, x, hook)
+        result = gradients(f, x, hook)
         assert len(codec.packed) == 2
         with ag.no_grad():
             expected = x.cos() - x.sin() + (2 * x).cos() - ag.cat([ag.zeros_like(x[:1]), (2 * x[1:]).sin()])
-        np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), rtol=1e-6)
+        np.testing.assert_allclose(result.numpy(force=True), expected.numpy(force=True), rtol=1e-6)
 
     def test_an_address_that_is_used_again_confuses_nothing(self, device):
         """Each round's memory is freed, but for what was packed, and most probably handed out again."""
@@ -161,10 +161,10 @@ class TestPackedOnce:
             y = (x * 1).exp()  # saves its result, as the next
             z = y.sin()
             y.register_hook(nested)
-        (found,) = ag.autograd.grad(z.sum(), x)
+        (gradient,) = ag.autograd.grad(z.sum(), x)
         assert codec.unpacked.count((6,)) == 1
         a = x.numpy(force=True)
-        np.testing.assert_allclose(found.numpy(force=True), np.cos(np.exp(a)) * np.exp(a), rtol=1e-5)
+        np.testing.assert_allclose(gradient.numpy(force=True), np.cos(np.exp(a)) * np.exp(a), rtol=1e-5)
 
     def test_dropped_graphs_are_not_looked_through_for_long(self):
         _, hook = copying(ahead=1)
@@ -181,8 +181,8 @@ class TestPackedOnce:
         with ag.no_grad():
             x.copy_(ag.tensor([1, 1e30, 1, 1, 1, 1, 1e30, 1, 1], device=device))
         f = lambda x: (x * 1).as_strided((2, 3), (3, 2)).sin()  # noqa: E731
-        found = gradients(f, x, quantize(ag.float16))
-        np.testing.assert_array_equal(found.numpy(force=True), gradients(f, x).numpy(force=True))
+        result = gradients(f, x, quantize(ag.float16))
+        np.testing.assert_array_equal(result.numpy(force=True), gradients(f, x).numpy(force=True))
 
 
 class TestLifetime:

@@ -84,8 +84,8 @@ def test_random_nets(schedule):
     for seed in range(200):
         net = Net(seed)
         expected = expected_of(seed)
-        found = net.run(everything(prefetch=net.prefetch, skip_parameters=bool(seed % 2)))
-        for a, b in zip(found, expected, strict=True):
+        result = net.run(everything(prefetch=net.prefetch, skip_parameters=bool(seed % 2)))
+        for a, b in zip(result, expected, strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"{seed}: {net.steps}")
     assert pinned_memory.slab(SLAB).idle()
 
@@ -97,8 +97,8 @@ def test_save_on_cpu(prefetch, schedule, monkeypatch):
     for seed in range(40):
         net = Net(seed)
         expected = expected_of(seed)
-        found = net.run(save_on_cpu(pin_memory=True, prefetch=prefetch))
-        for a, b in zip(found, expected, strict=True):
+        result = net.run(save_on_cpu(pin_memory=True, prefetch=prefetch))
+        for a, b in zip(result, expected, strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"{seed}: {net.steps}")
 
 
@@ -171,7 +171,7 @@ class TestMemory:
 @pytest.mark.cuda
 def test_steps_of_a_training(device, schedule):
     """What is still being copied when a step of all parameters in one launch writes to them."""
-    found = []
+    seen = []
     for hook in (everything(skip_parameters=False), saved_tensors_hooks(lambda t: t, lambda t: t)):
         net, x = mlp(device, 2)
         optimizer = ag.optim.Adam(net.parameters(), lr=0.01)
@@ -181,8 +181,8 @@ def test_steps_of_a_training(device, schedule):
             optimizer.zero_grad()
             y.backward()
             optimizer.step()
-        found.append([p.numpy(force=True) for p in net.parameters()])
-    for a, b in zip(*found, strict=True):
+        seen.append([p.numpy(force=True) for p in net.parameters()])
+    for a, b in zip(*seen, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -207,7 +207,7 @@ def test_a_slab_that_is_too_small(device, monkeypatch):
     monkeypatch.setattr(pinned_memory, "GROWTH", 1)
     net, x = mlp(device, 10)
     expected = ag.autograd.grad(net(x).sum(), list(net.parameters()))
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
             with ag.hooks.offload(min_bytes=0, slab_bytes=2048):
@@ -215,7 +215,7 @@ def test_a_slab_that_is_too_small(device, monkeypatch):
             grads = ag.autograd.grad(y, list(net.parameters()))
             for a, b in zip(grads, expected, strict=True):
                 np.testing.assert_array_equal(a.numpy(force=True), b.numpy(force=True))
-    assert [str(w.message).partition("up to ")[2].partition(" bytes")[0] for w in found] == [str(10 * 512)]
+    assert [str(w.message).partition("up to ")[2].partition(" bytes")[0] for w in caught] == [str(10 * 512)]
 
 
 @pytest.mark.cuda
@@ -287,14 +287,14 @@ def test_threads(device):
 def test_of_codes(device, schedule):
     """compose(quantize, offload): the codes go to the host, with the result of quantize alone."""
     net, x = mlp(device)
-    params, found = list(net.parameters()), []
+    params, results = list(net.parameters()), []
     for hook in (quantize(ag.float16), ag.hooks.compose(quantize(ag.float16), everything())):
         with hook:
             y = net(x).sum()
-        found.append([g.numpy(force=True) for g in ag.autograd.grad(y, params, retain_graph=True)])
+        results.append([g.numpy(force=True) for g in ag.autograd.grad(y, params, retain_graph=True)])
     ag.cuda.synchronize()
     assert (hook.bytes_held, hook.bytes_on_host) == (0, 6 * (16 * 8 * 2 + 4))  # with the scales
-    for a, b in zip(*found, strict=True):
+    for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -119,8 +119,8 @@ def test_functions(case, device):
     def program(m, *args):
         return getattr(m.nn.functional, name)(*args[:-1], **args[-1])
 
-    found = list(compared(name, program, calls, device))
-    assert not found, "\n".join(found)
+    results = list(compared(name, program, calls, device))
+    assert not results, "\n".join(results)
 
 
 # class -> its arguments, those of the call, by the name of a test
@@ -165,8 +165,8 @@ def test_layers(case, device):
         first = out[0] if isinstance(out, tuple) else out
         parameters = [p for p in layer.parameters() if first.requires_grad]
         slopes = m.autograd.grad(first.sum(), parameters, allow_unused=True, retain_graph=True) if parameters else ()
-        found = [m.zeros(p.shape, dtype=p.dtype) if g is None else g for g, p in zip(slopes, parameters, strict=True)]
-        return out, found, list(layer.buffers())
+        results = [m.zeros(p.shape, dtype=p.dtype) if g is None else g for g, p in zip(slopes, parameters, strict=True)]
+        return out, results, list(layer.buffers())
 
-    found = list(compared(name, program, [(inputs, {})], device))
-    assert not found, "\n".join(found)
+    results = list(compared(name, program, [(inputs, {})], device))
+    assert not results, "\n".join(results)

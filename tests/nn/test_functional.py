@@ -44,9 +44,9 @@ def compare(name, device, args, kwargs, constant=()):
     pairs = [(a, b) for a, b in zip(first, expected, strict=True) if a is not None or b is not None]
     for a, b in pairs:
         same(a, b, f"gradient of {what}")
-    curved = [(a, b) for a, b in pairs if a.requires_grad and b.requires_grad]
-    if curved and name not in WITHOUT_SECOND:
-        compare_second(curved, x, y, what)
+    with_grad = [(a, b) for a, b in pairs if a.requires_grad and b.requires_grad]
+    if with_grad and name not in WITHOUT_SECOND:
+        compare_second(with_grad, x, y, what)
 
 
 def compare_second(firsts, x, y, what):
@@ -55,8 +55,8 @@ def compare_second(firsts, x, y, what):
     weights = [np.asarray(rng.normal(size=a.shape)) for a, _ in firsts]
     expected = torch.autograd.grad([b for _, b in firsts], y, [torch.tensor(w) for w in weights], allow_unused=True)
     weights = [ag.tensor(w, device=x[0].device) for w in weights]
-    found = ag.autograd.grad([a for a, _ in firsts], x, weights, allow_unused=True)
-    for a, b in zip(found, expected, strict=True):
+    grads = ag.autograd.grad([a for a, _ in firsts], x, weights, allow_unused=True)
+    for a, b in zip(grads, expected, strict=True):
         if a is not None and b is not None:
             same(a, b, f"second gradient of {what}")
         else:  # one says None where the other says zeros
@@ -148,9 +148,9 @@ def test_signatures_equal_pytorch():
             continue
         left_out = {"size_average", "reduce", "_stacklevel", "out"}
         expected = [(p.name, p.default) for p in expected[1:] if p.name not in left_out]
-        found = list(inspect.signature(getattr(F, name)).parameters.values())
-        found = [(p.name, p.default) for p in found[1:] if p.name not in left_out]
-        assert found == expected, name
+        results = list(inspect.signature(getattr(F, name)).parameters.values())
+        results = [(p.name, p.default) for p in results[1:] if p.name not in left_out]
+        assert results == expected, name
         compared += 1
     assert compared > 40
 
@@ -165,5 +165,5 @@ def test_gradients_of_cross_entropy_far_from_zero(offset, label_smoothing, devic
     loss = F.cross_entropy(x, ag.tensor(labels, device=device), label_smoothing=label_smoothing)
     y = torch.tensor(numbers.astype(np.float64), requires_grad=True)
     torch.nn.functional.cross_entropy(y, torch.tensor(labels), label_smoothing=label_smoothing).backward()
-    (found,) = ag.autograd.grad(loss, x)
-    np.testing.assert_allclose(found.numpy(force=True), y.grad.numpy(), rtol=0, atol=1e-7)
+    (gradient,) = ag.autograd.grad(loss, x)
+    np.testing.assert_allclose(gradient.numpy(force=True), y.grad.numpy(), rtol=0, atol=1e-7)

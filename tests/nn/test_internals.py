@@ -104,23 +104,23 @@ def test_changes_have_the_same_effect(change):
 def test_they_are_dicts(name):
     for m in both():
         net = Net(m)
-        found = getattr(net, name)
-        assert isinstance(found, dict)
+        result = getattr(net, name)
+        assert isinstance(result, dict)
         assert isinstance(net._non_persistent_buffers_set, set)
-        plain = dict(found)
-        assert {**found} == plain == found == found.copy() == copy.copy(found) == dict(found.items())
-        assert found | {"a": 1} == {**plain, "a": 1}
-        assert {"a": 1} | found == {"a": 1, **plain}
-        assert (len(found), bool(found), list(reversed(found))) == (len(plain), True, list(plain)[::-1])
-        assert type(copy.copy(found)) is type(found.copy()) is dict
-        assert found.get("nothing") is None
-        assert "nothing" not in found
+        plain = dict(result)
+        assert {**result} == plain == result == result.copy() == copy.copy(result) == dict(result.items())
+        assert result | {"a": 1} == {**plain, "a": 1}
+        assert {"a": 1} | result == {"a": 1, **plain}
+        assert (len(result), bool(result), list(reversed(result))) == (len(plain), True, list(plain)[::-1])
+        assert type(copy.copy(result)) is type(result.copy()) is dict
+        assert result.get("nothing") is None
+        assert "nothing" not in result
         with pytest.raises(KeyError):
-            found["nothing"]
+            result["nothing"]
         with pytest.raises(KeyError):
-            del found["nothing"]
-        assert (lambda **kw: kw)(**found) == plain
-        assert set(pickle.loads(pickle.dumps(found))) == set(plain)
+            del result["nothing"]
+        assert (lambda **kw: kw)(**result) == plain
+        assert set(pickle.loads(pickle.dumps(result))) == set(plain)
     assert repr(ag.nn.Sequential(ag.nn.Tanh())._modules) == "{'0': Tanh()}"
 
 
@@ -179,11 +179,11 @@ def test_hooks_by_the_ids_of_their_handles(name):
             return None
 
         handles = [HOOKS[name](net, f) for f in (hook, other)]
-        found = getattr(net, name)
-        assert isinstance(found, dict)
-        assert list(found.items()) == [(handle.id, f) for handle, f in zip(handles, (hook, other), strict=True)]
+        result = getattr(net, name)
+        assert isinstance(result, dict)
+        assert list(result.items()) == [(handle.id, f) for handle, f in zip(handles, (hook, other), strict=True)]
         assert [len(getattr(net, n)) for n in HOOKS] == [2 * (n == name) for n in HOOKS]
-        del found[handles[0].id]
+        del result[handles[0].id]
         handles[1].remove()
         assert not getattr(net, name)
         HOOKS[name](net, hook)

@@ -175,8 +175,8 @@ def test_gradients_of_an_embedding_by_frequency_equal_pytorch(torch, padding_idx
         5, 4, scale_grad_by_freq=True, mode="sum", padding_idx=padding_idx, _weight=ours.weight.detach(), device=device
     )
     bags(ag.tensor(places, device=device)).backward(ag.tensor(g.sum(1), device=device))
-    each = ag.tensor(g.sum(1, keepdims=True), device=device).expand(2, 3, 4)
-    (expected,) = ag.autograd.grad(ours(ag.tensor(places, device=device)), ours.weight, each)
+    grad_rows = ag.tensor(g.sum(1, keepdims=True), device=device).expand(2, 3, 4)
+    (expected,) = ag.autograd.grad(ours(ag.tensor(places, device=device)), ours.weight, grad_rows)
     np.testing.assert_allclose(bags.weight.grad.numpy(force=True), expected.numpy(force=True), rtol=1e-12)
 
 

@@ -126,9 +126,9 @@ def test_signature_equals_pytorch(name):
         return
     expected = parameters_of(theirs.__init__)
     if theirs.__init__ is not torch.nn.Module.__init__ and expected[0].name != "args":  # as RNN, LSTM and GRU have it
-        found = parameters_of(ours.__init__)
-        assert [p.name for p in found] == [p.name for p in expected]
-        for a, b in zip(found, expected, strict=True):
+        result = parameters_of(ours.__init__)
+        assert [p.name for p in result] == [p.name for p in expected]
+        for a, b in zip(result, expected, strict=True):
             if not callable(b.default):
                 assert a.default == b.default, a.name
     if name in BASES:
@@ -157,12 +157,12 @@ def test_attention_masks(device):
                         key_padding_mask=None if pad is None else torch.tensor(pad), **options,
                     )  # fmt: skip
                 a = ag.tensor(x, device=device)
-                found = ours(
+                result = ours(
                     a, a, a,
                     attn_mask=None if attn is None else ag.tensor(attn, device=device),
                     key_padding_mask=None if pad is None else ag.tensor(pad, device=device), **options,
                 )  # fmt: skip
-                for o, t in zip(found, expected, strict=True):
+                for o, t in zip(result, expected, strict=True):
                     same(o, t, f"{attn} {pad} {options}")
 
 

@@ -22,10 +22,10 @@ PYTORCH = {  # private names that PyTorch's classes have, too: a subclass overri
 
 
 def classes():
-    found = {}
+    seen = {}
     for space in (ag.nn, ag.optim, ag.optim.lr_scheduler, ag.optim.swa_utils, ag.utils.data):
-        found.update({value: None for value in vars(space).values() if isinstance(value, type)})
-    return [cls for cls in found if not issubclass(cls, (BaseException, ag.Tensor, ag.no_grad))]
+        seen.update({value: None for value in vars(space).values() if isinstance(value, type)})
+    return [cls for cls in seen if not issubclass(cls, (BaseException, ag.Tensor, ag.no_grad))]
 
 
 @pytest.mark.parametrize("cls", classes(), ids=lambda cls: cls.__name__)
@@ -64,10 +64,10 @@ def test_a_module_with_names_of_its_own():
     net.register_forward_hook(lambda module, args, result: result + 1)
     other = copy.deepcopy(net)
     other.load_state_dict(net.state_dict())
-    for each in (net, other, pickle.loads(pickle.dumps(Net()))):
-        assert (each._hooks, each._kinds, each._members()) == (["mine"], "kinds", "members")
-        assert each._register() == "registered"
-        assert [name for name, _ in each.named_parameters()] == ["layer.weight", "layer.bias"]
+    for net_or_copy in (net, other, pickle.loads(pickle.dumps(Net()))):
+        assert (net_or_copy._hooks, net_or_copy._kinds, net_or_copy._members()) == (["mine"], "kinds", "members")
+        assert net_or_copy._register() == "registered"
+        assert [name for name, _ in net_or_copy.named_parameters()] == ["layer.weight", "layer.bias"]
     x = ag.ones(1, 2)
     assert net(x).tolist() == other(x).tolist() == (net.layer(x) * 3 + 1).tolist()
 
@@ -147,7 +147,7 @@ def wrappers(m):
 @pytest.mark.parametrize("which", [0, 1], ids=["Lookahead", "PCGrad"])
 def test_a_wrapper_that_skips_init(which):
     torch = pytest.importorskip("torch")
-    found = []
+    seen = []
     for m in (torch, ag):
         w = m.tensor([1.0, 2.0], requires_grad=True)
         optimizer = wrappers(m)[which](m.optim.SGD([w], lr=0.1))
@@ -155,8 +155,8 @@ def test_a_wrapper_that_skips_init(which):
             optimizer.zero_grad()
             (w * w).sum().backward()
             optimizer.step()
-        found.append(w.tolist())
-    assert found[1] == pytest.approx(found[0])
+        seen.append(w.tolist())
+    assert seen[1] == pytest.approx(seen[0])
 
 
 def test_hooks_of_a_wrapper_that_skips_init():

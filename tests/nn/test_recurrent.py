@@ -83,8 +83,8 @@ def test_second_derivatives_of_cells(name, device):
     module = make(name, 2, 2)
 
     def call(x, *states):
-        found = module(x, states if len(states) == 2 else states[0])
-        return found if isinstance(found, tuple) else (found,)
+        result = module(x, states if len(states) == 2 else states[0])
+        return result if isinstance(result, tuple) else (result,)
 
     assert gradgradcheck(call, [tensor(2, 2, seed=k, requires_grad=True) for k in range(1 + CELLS[name])])
 
@@ -138,7 +138,7 @@ def test_hessian_of_a_small_network(name, device):
     hessian = func.hessian(loss)(x).reshape(3, 3)
     leaf = x.clone().requires_grad_()
     (g,) = ag.autograd.grad(loss(leaf), leaf, create_graph=True)
-    rows = [ag.autograd.grad(each, leaf, retain_graph=True)[0].reshape(3) for each in g.reshape(3)]
+    rows = [ag.autograd.grad(vector, leaf, retain_graph=True)[0].reshape(3) for vector in g.reshape(3)]
     np.testing.assert_allclose(hessian.numpy(force=True), ag.stack(rows).numpy(force=True), rtol=1e-9, atol=1e-12)
 
 
@@ -150,16 +150,16 @@ def test_vmap_over_batches_and_over_weights(name, device):
     """Examples of a shared network, and one network for each example: as in a loop."""
     module = make(name, 2, 3, bidirectional=True)
     x = tensor(4, 3, 2, 2)
-    found = func.vmap(lambda each: run(module, each))(x)
-    for k, out in enumerate(found):
-        expected = ag.stack([run(module, each)[k] for each in x])
+    result = func.vmap(lambda vector: run(module, vector))(x)
+    for k, out in enumerate(result):
+        expected = ag.stack([run(module, vector)[k] for vector in x])
         np.testing.assert_allclose(out.numpy(force=True), expected.numpy(force=True), rtol=1e-12)
 
     stacked = {key: ag.stack([p.detach() * (1 + k) for k in range(3)]) for key, p in module.named_parameters()}
-    found = func.vmap(lambda weights: outs_of(func.functional_call(module, weights, (x[0],))))(stacked)
+    result = func.vmap(lambda weights: outs_of(func.functional_call(module, weights, (x[0],))))(stacked)
     for k in range(3):
         weights = {key: value[k] for key, value in stacked.items()}
-        for a, b in zip(found, outs_of(func.functional_call(module, weights, (x[0],))), strict=True):
+        for a, b in zip(result, outs_of(func.functional_call(module, weights, (x[0],))), strict=True):
             np.testing.assert_allclose(a[k].numpy(force=True), b.numpy(force=True), rtol=1e-12)
 
 
@@ -171,10 +171,11 @@ def test_gradients_per_example(name, device):
         return func.functional_call(module, parameters, (sequence,))[0].square().sum()
 
     parameters = {key: p.detach() for key, p in module.named_parameters()}
-    found = func.vmap(func.grad(loss), in_dims=(None, 0))(parameters, x)
+    result = func.vmap(func.grad(loss), in_dims=(None, 0))(parameters, x)
     for k in range(4):
-        for key, wanted in func.grad(loss)(parameters, x[k]).items():
-            np.testing.assert_allclose(found[key][k].numpy(force=True), wanted.numpy(force=True), rtol=1e-9, atol=1e-12)
+        for key, expected in func.grad(loss)(parameters, x[k]).items():
+            actual = result[key][k].numpy(force=True)
+            np.testing.assert_allclose(actual, expected.numpy(force=True), rtol=1e-9, atol=1e-12)
 
 
 # ---- dtypes, dropout, state ------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def pair(name, *args, **kwargs):
 
 def flat(value):
     """The tensors of nested tuples."""
-    return [each for part in value for each in flat(part)] if isinstance(value, tuple) else [value]
+    return [tensor for part in value for tensor in flat(part)] if isinstance(value, tuple) else [value]
 
 
 def gradients(lib, module, outs, leaves):
@@ -41,7 +41,7 @@ def gradients(lib, module, outs, leaves):
     like = {"dtype": lib.float64, "device": outs[0].device}
     loss = sum((out * lib.tensor(rng.normal(size=tuple(out.shape)), **like)).sum() for out in outs)
     loss.backward()
-    return [each.detach() for each in outs] + [x.grad for x in (*leaves, *module.parameters())]
+    return [y.detach() for y in outs] + [x.grad for x in (*leaves, *module.parameters())]
 
 
 def run(lib, module, kind, x, states, device):
@@ -69,8 +69,8 @@ def check(name, flags, kind, with_states, device):
     if kind == "unbatched":
         x, states = rng.normal(size=(STEPS, SIZE)), [state[:, 0] for state in states]
     states = states if with_states else []
-    found, expected = run(ag, ours.to(device), kind, x, states, device), run(torch, theirs, kind, x, states, "cpu")
-    for a, b in zip(found, expected, strict=True):
+    result, expected = run(ag, ours.to(device), kind, x, states, device), run(torch, theirs, kind, x, states, "cpu")
+    for a, b in zip(result, expected, strict=True):
         np.testing.assert_allclose(a.numpy(force=True), b.numpy(), rtol=1e-9, atol=1e-11, strict=True)
 
 
@@ -183,13 +183,13 @@ def test_warning_of_dropout_behind_one_layer():
 def test_arguments_are_those_of_the_base(name):
     """torch.nn's take *args and **kwargs: those of RNNBase, and the documented place of `nonlinearity`."""
     expected = [p for p in inspect.signature(torch.nn.RNNBase.__init__).parameters if p != "mode"]
-    found = inspect.signature(getattr(ag.nn, name)).parameters
+    result = inspect.signature(getattr(ag.nn, name)).parameters
     if name != "LSTM":
         expected.remove("proj_size")
     if name == "RNN":
-        assert list(found)[3] == "nonlinearity"
+        assert list(result)[3] == "nonlinearity"
         expected.insert(4, "nonlinearity")
-    assert list(found) == [p for p in expected if p != "self"] + ([] if name == "LSTM" else ["projection"])
+    assert list(result) == [p for p in expected if p != "self"] + ([] if name == "LSTM" else ["projection"])
 
 
 @pytest.mark.cpu

@@ -45,8 +45,8 @@ def test_a_pytorch_state_dict_in_safetensors_loads_by_name(tmp_path, device):
         expected.square().sum().backward()
         np.testing.assert_allclose(a.grad.numpy(force=True), b.grad.numpy(), rtol=1e-3, atol=1e-4)
     for key, p in theirs.named_parameters():
-        found = ours.get_parameter(key).grad.numpy(force=True)
-        np.testing.assert_allclose(found, p.grad.numpy(), rtol=1e-3, atol=1e-3)
+        result = ours.get_parameter(key).grad.numpy(force=True)
+        np.testing.assert_allclose(result, p.grad.numpy(), rtol=1e-3, atol=1e-3)
     assert [key for key, _ in ours.named_parameters()] == [key for key, _ in theirs.named_parameters()]
     assert [key for key, _ in ours.named_buffers()] == [key for key, _ in theirs.named_buffers()]
 
@@ -125,9 +125,9 @@ def test_assign_takes_the_tensors_themselves():
     assert not net[0].weight.requires_grad
     assert net[5].weight.requires_grad
     assert net[1].running_mean is state["1.running_mean"]
-    given = nn.Parameter(ag.zeros(3))
-    net[5].load_state_dict({"bias": given, "weight": ag.zeros(3, 8)}, assign=True)
-    assert net[5].bias is given
+    parameter = nn.Parameter(ag.zeros(3))
+    net[5].load_state_dict({"bias": parameter, "weight": ag.zeros(3, 8)}, assign=True)
+    assert net[5].bias is parameter
 
 
 def test_extra_state():
@@ -299,9 +299,9 @@ class Wrapper(nn.Module):
 
 def test_a_subclass_may_look_attributes_up_elsewhere():
     wrapper = Wrapper(nn.Linear(2, 3))
-    for each in (wrapper, copy.deepcopy(wrapper), pickle.loads(pickle.dumps(wrapper))):
-        assert (each.in_features, each(ag.ones(1, 2)).shape) == (2, (1, 3))
-        assert list(each.state_dict()) == ["module.weight", "module.bias"]
+    for copied in (wrapper, copy.deepcopy(wrapper), pickle.loads(pickle.dumps(wrapper))):
+        assert (copied.in_features, copied(ag.ones(1, 2)).shape) == (2, (1, 3))
+        assert list(copied.state_dict()) == ["module.weight", "module.bias"]
 
 
 def test_a_shallow_copy_registers_for_itself():
@@ -338,17 +338,17 @@ def test_train_reaches_a_module_with_a_train_of_its_own():
 
 def test_functional_call_differentiates_by_the_given_tensors(device):
     net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)).to(device)
-    given = {key: value.detach().clone().requires_grad_() for key, value in net.named_parameters()}
+    parameter = {key: value.detach().clone().requires_grad_() for key, value in net.named_parameters()}
     x = ag.ones(4, 2, device=device)
-    out = functional_call(net, given, (x,))
+    out = functional_call(net, parameter, (x,))
     assert out.tolist() == net(x).tolist()
-    grads = ag.autograd.grad(out.sum(), list(given.values()), create_graph=True)
+    grads = ag.autograd.grad(out.sum(), list(parameter.values()), create_graph=True)
     net(x).sum().backward()
     for g, p in zip(grads, net.parameters(), strict=True):
         assert g.tolist() == p.grad.tolist()
     assert isinstance(net[0].weight, nn.Parameter)
-    step = {key: value - 0.1 * g for (key, value), g in zip(given.items(), grads, strict=True)}
-    (meta,) = ag.autograd.grad(functional_call(net, step, x).sum(), [given["0.weight"]])
+    step = {key: value - 0.1 * g for (key, value), g in zip(parameter.items(), grads, strict=True)}
+    (meta,) = ag.autograd.grad(functional_call(net, step, x).sum(), [parameter["0.weight"]])
     assert meta.shape == (3, 2)
 
 

@@ -16,14 +16,14 @@ from autograd_gpu.nn.utils import parametrizations, parametrize
 # ---- clipping ----------------------------------------------------------------------------------------
 
 def parameters(library, device="cpu"):
-    rng, found = np.random.default_rng(0), []
+    rng, result = np.random.default_rng(0), []
     for shape in ((3, 4), (5,), ()):
         data = np.asarray(rng.normal(size=shape))
         parameter = library.nn.Parameter(library.tensor(np.zeros(shape), device=device))
         parameter.grad = library.tensor(data, device=device)
-        found.append(parameter)
-    found.append(library.nn.Parameter(library.tensor([1.0], device=device)))  # has no gradient
-    return found
+        result.append(parameter)
+    result.append(library.nn.Parameter(library.tensor([1.0], device=device)))  # has no gradient
+    return result
 
 
 def test_a_norm_that_is_no_tensor_is_refused():

@@ -52,8 +52,8 @@ def test_an_op_takes_each_form_of_array(row):
         results = []
         for change in (np.copy, FORMS[form]):
             ag.manual_seed(0)
-            found = row.call(*[converted(a, change) for a in sample.args], **sample.kwargs)
-            results.append([t.numpy() for t in (found if isinstance(found, tuple) else (found,))])
+            result = row.call(*[converted(a, change) for a in sample.args], **sample.kwargs)
+            results.append([t.numpy() for t in (result if isinstance(result, tuple) else (result,))])
         for expected, array in zip(*results, strict=True):
             assert type(array) is np.ndarray
             np.testing.assert_allclose(array, expected, rtol=1e-12)

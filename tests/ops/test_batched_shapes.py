@@ -20,8 +20,8 @@ N = 3
 
 def batch(name, *inputs, **how):
     """The op on arrays, or on tensors if F is RECORD; all are batched unless `batched` says which."""
-    found = batch_with_extras(name, *inputs, **how)
-    return found[0] if REGISTRY[name].saved else found
+    result = batch_with_extras(name, *inputs, **how)
+    return result[0] if REGISTRY[name].saved else result
 
 
 def batch_with_extras(name, *inputs, batched=None, F=RAW, **attributes):
@@ -42,8 +42,8 @@ def normal(*shape):
 class TestJoining:
     def test_empty_vectors_among_others_are_left_out(self):
         x = normal(N, 2, 4)
-        found = batch("cat", x, np.ones((N, 0)), np.ones(0), batched=(True, True, False), dim=1)
-        np.testing.assert_array_equal(found, x)
+        result = batch("cat", x, np.ones((N, 0)), np.ones(0), batched=(True, True, False), dim=1)
+        np.testing.assert_array_equal(result, x)
         assert batch("cat", np.ones((N, 0)), np.ones((N, 0))).shape == (N, 0)
 
     def test_their_gradient_is_empty(self):
@@ -130,16 +130,16 @@ class TestPlacing:
 
     def compare(self, name, batched, inputs, dims):
         inputs = [x if b else x[0] for x, b in zip(inputs, batched, strict=True)]
-        found = batch(name, *inputs, batched=batched, dims=dims)
+        result = batch(name, *inputs, batched=batched, dims=dims)
         for i in range(N):
             one = [x[i] if b else x for x, b in zip(inputs, batched, strict=True)]
-            np.testing.assert_allclose(found[i], getattr(RAW, name)(*one, dims=dims), rtol=1e-12, err_msg=str(batched))
-        assert len(found) == N
+            np.testing.assert_allclose(result[i], getattr(RAW, name)(*one, dims=dims), rtol=1e-12, err_msg=str(batched))
+        assert len(result) == N
 
     def test_a_mask_of_each_example_takes_a_number(self):
         x, mask = np.zeros((N, 2, 2), np.int64), np.array([[True, False], [True, True], [False, False]])
-        found = batch("advanced_set", x, 7.5, mask, dims=(-2,))
-        assert (found.dtype, found[..., 0].tolist()) == (np.int64, [[7, 0], [7, 7], [0, 0]])
+        result = batch("advanced_set", x, 7.5, mask, dims=(-2,))
+        assert (result.dtype, result[..., 0].tolist()) == (np.int64, [[7, 0], [7, 7], [0, 0]])
 
     def test_a_mask_of_each_example_takes_no_vector(self):
         mask = np.ones((N, 2), bool)
@@ -149,8 +149,8 @@ class TestPlacing:
 
     def test_masked_fill_keeps_the_dtype_of_x(self):
         x, mask = np.zeros((N, 2), np.int64), np.array([True, False])
-        found = batch("masked_fill", x, mask, np.array([1.5, 2.5, 3.5]), batched=(True, False, True))
-        assert (found.dtype, found[:, 0].tolist()) == (np.int64, [1, 2, 3])
+        result = batch("masked_fill", x, mask, np.array([1.5, 2.5, 3.5]), batched=(True, False, True))
+        assert (result.dtype, result[:, 0].tolist()) == (np.int64, [1, 2, 3])
 
     def test_masked_fill_refuses_vectors_and_masks_of_numbers(self):
         with pytest.raises(RuntimeError, match="0-dimensional value tensor, but got tensor with 1 dimension"):
@@ -168,10 +168,10 @@ class TestMedian:
     def test_ties_share_the_gradient_in_each_example(self):
         for ignore_nan in (False, True):
             x = ag.tensor(self.ROWS, requires_grad=True)
-            [found] = grad([batch("median_all", x, F=RECORD, ignore_nan=ignore_nan).sum()], [x])
+            [gradient] = grad([batch("median_all", x, F=RECORD, ignore_nan=ignore_nan).sum()], [x])
             rows = [ag.tensor(row, requires_grad=True) for row in self.ROWS]
             expected = [grad([RECORD.median_all(row, ignore_nan)], [row])[0].numpy() for row in rows]
-            np.testing.assert_array_equal(found.numpy(), expected)
+            np.testing.assert_array_equal(gradient.numpy(), expected)
 
     def test_nan_and_integers(self):
         np.testing.assert_array_equal(batch("median_all", self.ROWS), [2.0, np.nan, 5.0])
@@ -185,8 +185,8 @@ class TestMedian:
 
     def test_examples_of_examples(self):
         x = normal(2, N, 4, 5)
-        found = batch("median_all", x, trailing=2)
-        np.testing.assert_array_equal(found, [[RAW.median_all(one) for one in row] for row in x])
+        result = batch("median_all", x, trailing=2)
+        np.testing.assert_array_equal(result, [[RAW.median_all(one) for one in row] for row in x])
         np.testing.assert_array_equal(batch("median_all", normal(N)), normal(N))
 
 
@@ -210,24 +210,24 @@ def test_derivatives_of_nothing_are_zero():
     x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
     for name in ("nansum", "nanmean"):
         call = Call(REGISTRY[name], [x], {"dim": 1}, [RAW.nansum(x, 1)], {"count": np.array([2.0, np.nan])})
-        [found] = push_forward(RAW, call, [np.ones((2, 3))])
-        np.testing.assert_array_equal(found, [2.0 if name == "nansum" else 1.0, 0.0])
+        [result] = push_forward(RAW, call, [np.ones((2, 3))])
+        np.testing.assert_array_equal(result, [2.0 if name == "nansum" else 1.0, 0.0])
 
 
 def test_tangents_of_a_constant_row_stay_in_float16():
     """rstd is 316 there, its square more than float16 holds."""
     x = np.full((1, 2), 3.0, np.float16)
     call = Call(REGISTRY["native_layer_norm"], [x, None, None], {"shape": (2,)}, RAW.native_layer_norm(x, shape=(2,)))
-    found = push_forward(RAW, call, [np.array([[1.0, 3.0]], np.float16), None, None])
-    assert [t.tolist() for t in found] == [[[-316.25, 316.25]], [[2.0]], [[0.0]]]
+    result = push_forward(RAW, call, [np.array([[1.0, 3.0]], np.float16), None, None])
+    assert [t.tolist() for t in result] == [[[-316.25, 316.25]], [[2.0]], [[0.0]]]
 
 
 @pytest.mark.parametrize("batched", [(True, True, True), (True, False, False), (False, True, False)])
 def test_sums_of_numbers_stay_in_the_example(batched):
     inputs = [normal(N) if b else normal(N)[0] for b in batched]
     h, x, y = inputs
-    found = batch("exp_cumsum", *inputs, batched=batched, dim=-1, reverse=False)
-    np.testing.assert_allclose(found, h * np.exp(x - y))
+    result = batch("exp_cumsum", *inputs, batched=batched, dim=-1, reverse=False)
+    np.testing.assert_allclose(result, h * np.exp(x - y))
     slopes = ag.func.vmap(ag.func.grad(lambda x: ag.logcumsumexp(x, 0)))(ag.tensor(normal(N)))
     np.testing.assert_allclose(slopes.numpy(), np.ones(N))
 
@@ -243,17 +243,17 @@ class TestDrawing:
             batch("random_alpha_dropout", x, p=0.5), batch("random_rrelu", -x),
             batch("random_normal", x[:, 0], x[0], batched=(True, False)), batch("random_normal", 0.5, x),
         ]  # fmt: skip
-        for found in calls:
-            assert found.shape == (N, 50)
-            assert len(np.unique(found, axis=0)) == N
+        for actual in calls:
+            assert actual.shape == (N, 50)
+            assert len(np.unique(actual, axis=0)) == N
 
     @pytest.mark.parametrize("name", ["random_dropout", "random_alpha_dropout"])
     def test_channels_are_those_of_an_example(self, name):
         """Whole channels go, others in each example."""
-        found = batch(name, np.ones((N, 4, 20, 5)), p=0.5, channels=True)
-        assert found.shape == (N, 4, 20, 5)
-        assert (found == found[..., :1]).all()
-        assert len(np.unique(found[..., 0].reshape(-1, 20), axis=0)) == 4 * N
+        result = batch(name, np.ones((N, 4, 20, 5)), p=0.5, channels=True)
+        assert result.shape == (N, 4, 20, 5)
+        assert (result == result[..., :1]).all()
+        assert len(np.unique(result[..., 0].reshape(-1, 20), axis=0)) == 4 * N
 
     @pytest.mark.parametrize("channels", [False, True])
     def test_each_example_has_its_own_mask(self, channels):

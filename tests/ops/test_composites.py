@@ -20,9 +20,9 @@ def assert_same(ours, theirs, tolerance, what):
         for g in (ours, theirs):
             assert g is None or not np.any(np.nan_to_num(np.asarray(g.detach()))), f"{what}: not zero"
         return
-    found, expected = ours.numpy(force=True), theirs.numpy(force=True)
-    assert found.shape == expected.shape, f"{what}: {found.shape}, PyTorch {expected.shape}"
-    np.testing.assert_allclose(found, expected, tolerance, tolerance, err_msg=what)
+    result, expected = ours.numpy(force=True), theirs.numpy(force=True)
+    assert result.shape == expected.shape, f"{what}: {result.shape}, PyTorch {expected.shape}"
+    np.testing.assert_allclose(result, expected, tolerance, tolerance, err_msg=what)
 
 
 @of_all([*CASES, *COUNTS, *VALUES])
@@ -52,14 +52,14 @@ def weights(outs, make):
 def both_orders(module, case):
     """The first gradients, and those of a weighted sum of them; [] for each where there is none."""
     inputs, outs = case.call(module, requires_grad=True)
-    outs, given = weights(outs, module.tensor)
+    outs, cotangents = weights(outs, module.tensor)
     if not outs:
         return [], []
-    first = module.autograd.grad(outs, inputs, given, create_graph=True, allow_unused=True)
-    again, given = weights([g for g in first if g is not None], module.tensor)
+    first = module.autograd.grad(outs, inputs, cotangents, create_graph=True, allow_unused=True)
+    again, cotangents = weights([g for g in first if g is not None], module.tensor)
     if not again:
         return first, [None] * len(inputs)
-    return first, module.autograd.grad(again, inputs, given, allow_unused=True)
+    return first, module.autograd.grad(again, inputs, cotangents, allow_unused=True)
 
 
 @of_all(CASES)
@@ -69,9 +69,9 @@ def test_gradients(case, device):
     except (RuntimeError, TypeError) as error:
         pytest.skip(f"PyTorch: {error}")
     ours = both_orders(ag, case)
-    for order, found, expected in zip(("first", "second"), ours, theirs, strict=True):
-        assert len(found) == len(expected)
-        for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+    for order, actual, expected in zip(("first", "second"), ours, theirs, strict=True):
+        assert len(actual) == len(expected)
+        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             assert_same(a, b, 1e-9, f"{order} gradient {i}")
 
 

@@ -62,7 +62,7 @@ def bags(mode):
 
 
 def losses(reduction):
-    found = {}
+    seen = {}
     for scores, classes in (((3, 0), (3,)), ((0,), ()), ((0, 0), (0,)), ((0, 4), (0,)), ((2, 0, 0), (2, 0)),
                             ((0, 4, 2), (0, 2)), ((1, 4), (1,)), ((4,), ()), ((1, 1), (1,))):  # fmt: skip
         for smoothing in (0.0, 0.1):
@@ -72,19 +72,19 @@ def losses(reduction):
 
             ignored, weight = np.full(classes, -100, np.int64), ones(scores[len(scores) > 1]) * 2
             case = f"{reduction}, {scores}, {smoothing}"
-            found[f"cross_entropy, {case}"] = cross_entropy, ramp(*scores), ignored
-            found[f"cross_entropy, weighed, {case}"] = (
+            seen[f"cross_entropy, {case}"] = cross_entropy, ramp(*scores), ignored
+            seen[f"cross_entropy, weighed, {case}"] = (
                 lambda m, x, c, w, f=cross_entropy: f(m, x, c, w.detach()), ramp(*scores), ignored, weight)
-            found[f"cross_entropy, probabilities, {case}"] = (
+            seen[f"cross_entropy, probabilities, {case}"] = (
                 lambda m, x, p, f=cross_entropy: f(m, x, p.detach()), ramp(*scores), ones(*scores))
-            found[f"cross_entropy, class 0, {case}"] = cross_entropy, ramp(*scores), np.zeros(classes, np.int64)
+            seen[f"cross_entropy, class 0, {case}"] = cross_entropy, ramp(*scores), np.zeros(classes, np.int64)
 
         def nll_loss(m, x, c):
             return m.nn.functional.nll_loss(x, c, reduction=reduction)
 
-        found[f"nll_loss, {reduction}, {scores}"] = nll_loss, ramp(*scores), np.full(classes, -100, np.int64)
-        found[f"nll_loss, class 0, {reduction}, {scores}"] = nll_loss, ramp(*scores), np.zeros(classes, np.int64)
-    return found
+        seen[f"nll_loss, {reduction}, {scores}"] = nll_loss, ramp(*scores), np.full(classes, -100, np.int64)
+        seen[f"nll_loss, class 0, {reduction}, {scores}"] = nll_loss, ramp(*scores), np.zeros(classes, np.int64)
+    return seen
 
 
 def batch_norm(training, affine):
@@ -102,8 +102,8 @@ def batch_norm(training, affine):
 
 
 def lstsq(m, a, b, driver=None):
-    found = m.linalg.lstsq(a, b, driver=driver)
-    return found.solution, found.residuals, found.singular_values
+    result = m.linalg.lstsq(a, b, driver=driver)
+    return result.solution, result.residuals, result.singular_values
 
 
 def indexed(name):
@@ -182,5 +182,5 @@ def test_as_pytorch(name, device):
     if device == "cuda" and isinstance(theirs, IndexError) and "class 0" in name:  # classes are not read on the host
         assert np.isnan(ours.outputs[0][2]).all()
         return
-    found = difference(ours, theirs)
-    assert found is None, found
+    result = difference(ours, theirs)
+    assert result is None, result

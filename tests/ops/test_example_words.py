@@ -52,8 +52,8 @@ class TestLosses:
 
     def test_a_shared_target_of_the_same_size_is_no_reason_to_warn(self):
         x = rng().normal(size=(4, 2, 3))
-        found = batch("l1_loss", x, x[0], batched=(True, False))
-        np.testing.assert_allclose(found, np.abs(x - x[0]).mean((1, 2)))
+        result = batch("l1_loss", x, x[0], batched=(True, False))
+        np.testing.assert_allclose(result, np.abs(x - x[0]).mean((1, 2)))
         with pytest.warns(UserWarning, match="Using a target size"):
             batch("l1_loss", x, x[0, 0], batched=(True, False))
 
@@ -61,13 +61,13 @@ class TestLosses:
     def test_weights_of_fewer_dimensions(self, batched):
         draw = rng()
         inputs = [draw.uniform(size=(4, *shape)) for shape in ((2, 3), (2, 3), (3,), (2, 1))]
-        given = [x if b else x[0] for x, b in zip(inputs, batched, strict=True)]
+        operands = [x if b else x[0] for x, b in zip(inputs, batched, strict=True)]
         for reduction in ("mean", "sum", "none"):
-            found = batch("binary_cross_entropy_with_logits", *given, batched=batched, reduction=reduction)
+            result = batch("binary_cross_entropy_with_logits", *operands, batched=batched, reduction=reduction)
             for i in range(4):
-                one = [x[i] if b else x for x, b in zip(given, batched, strict=True)]
+                one = [x[i] if b else x for x, b in zip(operands, batched, strict=True)]
                 expected = RAW.binary_cross_entropy_with_logits(*one, reduction=reduction)
-                np.testing.assert_allclose(found[i], expected)
+                np.testing.assert_allclose(result[i], expected)
 
 
 # ---- extremes and truth --------------------------------------------------------------------------------
@@ -143,8 +143,8 @@ class TestVectors:
 
 def test_counts_of_one_vector_with_many_weights():
     x, weights = np.array([0, 2, 2]), rng().normal(size=(4, 3))
-    found = batch("bincount", x, weights, batched=(False, True), minlength=4)
-    np.testing.assert_allclose(found, [np.bincount(x, w, 4) for w in weights])
+    result = batch("bincount", x, weights, batched=(False, True), minlength=4)
+    np.testing.assert_allclose(result, [np.bincount(x, w, 4) for w in weights])
 
 
 def test_ops_that_run_one_by_one_refuse_no_examples():

@@ -52,8 +52,8 @@ def test_third_derivatives(activation, parameters):
         slope = formula.second_derivative(RAW, s, *parameters)
         return formula.grad(RAW, slope, s, *parameters) if formula.by_result else slope
 
-    found = formula.third_derivative(RAW, s, *parameters)
-    np.testing.assert_allclose(found, (second(s + step) - second(s - step)) / (2 * step), rtol=1e-6, atol=1e-7)
+    result = formula.third_derivative(RAW, s, *parameters)
+    np.testing.assert_allclose(result, (second(s + step) - second(s - step)) / (2 * step), rtol=1e-6, atol=1e-7)
 
 
 @all_activations
@@ -63,7 +63,8 @@ def test_the_stream_is_that_of_taylor(activation, parameters):
     stream, step = np.random.uniform(-1, 1, (3, 5, 4)), 1e-3
     groups = FORMS["full"](2)
     attributes = {"activation": activation, "parameters": parameters, "d": 2, "groups": groups}
-    found = plain(activation_jet(ag.tensor(saved_by(activation, parameters, z)), ag.tensor(stream), None, **attributes))
+    saved = ag.tensor(saved_by(activation, parameters, z))
+    result = plain(activation_jet(saved, ag.tensor(stream), None, **attributes))
     t, s = stream[:, :2], stream[:, 2:]
 
     def value(a, b):
@@ -75,7 +76,7 @@ def test_the_stream_is_that_of_taylor(activation, parameters):
     across = (value(e, e) - value(e, -e) - value(-e, e) + value(-e, -e)) / (4 * e * e)
     second = [(value(e, 0) + value(-e, 0) - 2 * value(0, 0)) / e**2, across,
               (value(0, e) + value(0, -e) - 2 * value(0, 0)) / e**2]  # fmt: skip
-    np.testing.assert_allclose(found, np.stack(first + second, 1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result, np.stack(first + second, 1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.cpu
@@ -113,7 +114,7 @@ def composed(z, stream, d, groups):
     f1 = 1 - h * h
     f2 = -2 * h * f1
     t = [stream[..., i, :] for i in range(d)]
-    parts = [f1 * each for each in t]
+    parts = [f1 * tangent for tangent in t]
     for g, group in enumerate(groups, d):
         bent = f2 * sum(t[i] * t[j] for i, j in group)
         parts.append(bent + f1 * stream[..., g, :] if stream.shape[-2] > d else bent)
@@ -136,9 +137,9 @@ def test_blocks_of_rows(form, shared, dtype):
     ours = (out, *grad(out, [z, stream], g))
     theirs = (expected, *grad(expected, [wide_z, wide_stream], g.to(ag.float64)))
     digits = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}[dtype]
-    for found, right in zip(ours, theirs, strict=True):
+    for actual, right in zip(ours, theirs, strict=True):
         scale = np.abs(plain(right)).max()
-        np.testing.assert_allclose(plain(found), plain(right), rtol=0, atol=digits * scale)
+        np.testing.assert_allclose(plain(actual), plain(right), rtol=0, atol=digits * scale)
 
 
 @pytest.mark.cpu
@@ -146,17 +147,17 @@ def test_blocks_of_rows(form, shared, dtype):
 def test_local_terms_in_blocks_are_symmetric(shape):
     a, f2, t = tensor(700, 3, 130, dtype="float32"), tensor(700, 130, dtype="float32"), tensor(*shape, dtype="float32")
     out = local_terms(a, f2, t)
-    found = plain(out)
-    np.testing.assert_array_equal(found, found.swapaxes(-1, -2))
-    g = ag.tensor(np.random.randn(*found.shape), dtype=ag.float32)
+    actual = plain(out)
+    np.testing.assert_array_equal(actual, actual.swapaxes(-1, -2))
+    g = ag.tensor(np.random.randn(*actual.shape), dtype=ag.float32)
     wide = [x.detach().to(ag.float64).requires_grad_() for x in (a, f2, t)]
     x, y, z = wide
     left = (x * y[:, None])[:, :, None] * (z if z.ndim == 3 else z[None])[:, None]
     expected = left @ (z if z.ndim == 3 else z[None])[:, None].mT
     theirs = (expected, *grad(expected, wide, g.to(ag.float64)))
-    for found, right in zip((out, *grad(out, [a, f2, t], g)), theirs, strict=True):
+    for actual, right in zip((out, *grad(out, [a, f2, t], g)), theirs, strict=True):
         scale = np.abs(plain(right)).max()
-        np.testing.assert_allclose(plain(found), plain(right), rtol=0, atol=2e-5 * scale)
+        np.testing.assert_allclose(plain(actual), plain(right), rtol=0, atol=2e-5 * scale)
 
 
 @all_activations
@@ -174,8 +175,8 @@ def test_by_activation_and_by_its_derivatives(activation, parameters):
     one = activation_jet(ag.tensor(s), stream, None, activation=activation, parameters=parameters, **attributes)
     other = chain_stream(ag.tensor(f1), ag.tensor(f2), stream, **attributes)
     g = ag.tensor(np.random.randn(*one.shape))
-    for found, expected in zip((one, *grad(one, stream, g)), (other, *grad(other, stream, g)), strict=True):
-        np.testing.assert_allclose(plain(found), plain(expected), rtol=1e-12, atol=1e-13)
+    for actual, expected in zip((one, *grad(one, stream, g)), (other, *grad(other, stream, g)), strict=True):
+        np.testing.assert_allclose(plain(actual), plain(expected), rtol=1e-12, atol=1e-13)
 
 
 # ---- CUDA ----------------------------------------------------------------------------------------------
@@ -207,6 +208,6 @@ def test_more_tangents_than_a_thread_keeps():
     groups = FORMS["Laplacian"](d)
     out = activation_jet(ag.tanh(z), stream, None, activation="tanh", d=d, groups=groups)
     expected = composed(z, stream, d, groups)
-    ours, theirs = ((each, *grad(each, [z, stream], ag.ones_like(out))) for each in (out, expected))
-    for found, right in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(plain(found), plain(right), rtol=1e-9, atol=1e-11)
+    ours, theirs = ((tangent, *grad(tangent, [z, stream], ag.ones_like(out))) for tangent in (out, expected))
+    for actual, right in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(plain(actual), plain(right), rtol=1e-9, atol=1e-11)

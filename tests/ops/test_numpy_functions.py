@@ -46,16 +46,16 @@ def test_values_and_gradients(name):
     """Values are NumPy's; the gradient is that of differences."""
     x = ag.tensor(A, requires_grad=True)
     call = CALLS[name]
-    found, expected = call(x), call(A)
+    result, expected = call(x), call(A)
     if name in ("shape", "ndim", "size"):
-        assert found == expected
+        assert result == expected
         return
-    assert isinstance(found, ag.Tensor)
-    assert found.shape == np.shape(expected)
-    np.testing.assert_allclose(found.detach().cpu().numpy(), expected, rtol=1e-12)
-    assert found.requires_grad == (name not in NO_GRADIENT)
-    if found.requires_grad:
-        (gradient,) = ag.autograd.grad((found * found).sum(), x)
+    assert isinstance(result, ag.Tensor)
+    assert result.shape == np.shape(expected)
+    np.testing.assert_allclose(result.detach().cpu().numpy(), expected, rtol=1e-12)
+    assert result.requires_grad == (name not in NO_GRADIENT)
+    if result.requires_grad:
+        (gradient,) = ag.autograd.grad((result * result).sum(), x)
         step, numerical = 1e-6, np.zeros_like(A)
         for at in np.ndindex(*A.shape):
             moved = A.copy()

@@ -29,8 +29,8 @@ def test_as_pytorch(form):
     def program(m):
         names = {"m": m, "x": m.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=m.float64)}
         names |= {"y": m.full((2, 2), 3.0, dtype=m.float64), "z": m.full((2, 2), 2.0, dtype=m.float64)}
-        found = eval(form, names)
-        return found.tolist() if hasattr(found, "tolist") else found
+        result = eval(form, names)
+        return result.tolist() if hasattr(result, "tolist") else result
 
     both(program)
 

@@ -20,8 +20,8 @@ N = 7
 
 
 def batch(name, batched, *inputs, **attributes):
-    found = run_batched(RECORD, REGISTRY[name], len(inputs[batched.index(True)]), batched, inputs, attributes)
-    return found[0] if REGISTRY[name].saved else found
+    result = run_batched(RECORD, REGISTRY[name], len(inputs[batched.index(True)]), batched, inputs, attributes)
+    return result[0] if REGISTRY[name].saved else result
 
 
 def drawn(shapes, batched):
@@ -115,9 +115,9 @@ def test_each_example_ignores_and_weighs_by_itself(name, reduction, own_weights)
     x, together, apart = losses(name, reduction, own_weights)
     np.testing.assert_allclose(together.numpy(force=True), apart.numpy(force=True), rtol=1e-12)
     assert np.isnan(together.numpy(force=True)).any() == (reduction == "mean")
-    found, expected = (grad(loss, x, ag.ones_like(loss))[0].numpy(force=True) for loss in (together, apart))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
-    assert not found[2].any()
+    results, expected = (grad(loss, x, ag.ones_like(loss))[0].numpy(force=True) for loss in (together, apart))
+    np.testing.assert_allclose(results, expected, rtol=1e-12, atol=1e-15)
+    assert not results[2].any()
 
 
 @pytest.mark.cpu

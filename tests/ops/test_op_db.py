@@ -96,10 +96,10 @@ def test_dtypes(row, device, dtype):
         exact = Call(row, Sample(*[_values_of(a) for a in call.args], **call.sample.kwargs), device).run().grad()
         with Spy(row.definition) as spy:
             plain = call.grad(retain_graph=True)
-        found = set(spy.dtypes) - {dtype}
+        result = set(spy.dtypes) - {dtype}
         # NumPy widens bfloat16, and beside a number half types are computed with in float32.
         widened = dtype == "bfloat16" or any(isinstance(a, (int, float)) for a in call.sample.args)
-        assert not found or widened, f"{call.sample}: a rule gives {found}"
+        assert not result or widened, f"{call.sample}: a rule gives {result}"
         for grads in (plain, call.grad(create_graph=True)):
             for g, wide, x in zip(grads, exact, call.inputs, strict=True):
                 assert (g is None) == (wide is None)

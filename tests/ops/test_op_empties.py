@@ -28,18 +28,18 @@ ALLOWED = {  # op -> the kinds of `difference` that it may have, and why
 
 
 def samples_of(row):
-    found = {}
+    seen = {}
     for sample in row.draw():
         if all(a.size for a in sample.arrays):
-            found.setdefault((shapes(sample.args), repr(sample.kwargs)), sample)
-    return list(found.values())[:SAMPLES]
+            seen.setdefault((shapes(sample.args), repr(sample.kwargs)), sample)
+    return list(seen.values())[:SAMPLES]
 
 
 @pytest.mark.parametrize("row", COMPARED, ids=[row.op for row in COMPARED])
 def test_as_pytorch(row, device):
     if device == "cuda" and row.op == "embedding":
         pytest.skip("on CUDA nobody looks whether an index is within a smaller table")
-    found = []
+    seen = []
     for sample in samples_of(row):
         for args in variants(sample.args):
             ours = outcome(ag, lambda m, *args, how=sample.kwargs: row.call(*args, **how), *args)
@@ -47,5 +47,5 @@ def test_as_pytorch(row, device):
             differs = difference(ours, theirs)
             kind = differs and differs.partition(":")[0]
             if differs and kind != "error" and kind != ALLOWED.get(row.op, (None,))[0]:
-                found.append(f"{shapes(args)}, {sample.kwargs}: {differs}")
-    assert not found, "\n".join(found)
+                seen.append(f"{shapes(args)}, {sample.kwargs}: {differs}")
+    assert not seen, "\n".join(seen)

@@ -20,8 +20,8 @@ def leaf(device, *shape):
     return ag.tensor(np.random.normal(size=shape), device=device, requires_grad=True)
 
 
-def assert_equal(found, expected, tolerance=1e-12):
-    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=tolerance, atol=tolerance)
+def assert_equal(actual, expected, tolerance=1e-12):
+    np.testing.assert_allclose(actual.numpy(force=True), expected, rtol=tolerance, atol=tolerance)
 
 
 EQUATIONS = [
@@ -94,10 +94,10 @@ def test_einsum_multiplies_in_the_order_of_least_work(equation, shapes, installe
     einsum._path.cache_clear()
     operands = [leaf(device, *shape) for shape in shapes]
     with count() as counts:
-        found = ag.einsum(equation, *operands)
+        result = ag.einsum(equation, *operands)
     monkeypatch.undo()
     einsum._searcher.cache_clear()
-    assert_equal(found, np.einsum(equation, *[x.numpy(force=True) for x in operands]))
+    assert_equal(result, np.einsum(equation, *[x.numpy(force=True) for x in operands]))
     assert sum(counts.matmuls.values()) == len(shapes) - 1
     assert max(np.prod(shape) for shape in counts.matmuls) <= 200
 
@@ -183,8 +183,8 @@ def test_cross_entropy_of_probabilities(shape, smoothing, device):
     x, q = leaf(device, *shape), ag.tensor(np.random.uniform(size=shape), device=device, requires_grad=True)
     weight = np.random.uniform(0.5, 2.0, 5)
     ours = F.cross_entropy(x, q, ag.tensor(weight, device=device), label_smoothing=smoothing)
-    given = [torch.tensor(t) for t in (x.numpy(force=True), q.numpy(force=True), weight)]
-    assert_equal(ours, torch.nn.functional.cross_entropy(*given, label_smoothing=smoothing).numpy())
+    operands = [torch.tensor(t) for t in (x.numpy(force=True), q.numpy(force=True), weight)]
+    assert_equal(ours, torch.nn.functional.cross_entropy(*operands, label_smoothing=smoothing).numpy())
     assert gradcheck(lambda x, q: F.cross_entropy(x, q, label_smoothing=smoothing), (x, q))
 
 

@@ -61,9 +61,9 @@ def test_inputs_are_not_modified(row, device):
             after = [values(out).copy() for out in call.outs]
             if call.differentiable:
                 cotangents = call.cotangents()
-                given = [values(g).copy() for g in cotangents]
+                arguments = [values(g).copy() for g in cotangents]
                 grad(call.differentiable, call.inputs, cotangents, create_graph=recording, allow_unused=True)
-                for g, was in zip(cotangents, given, strict=True):
+                for g, was in zip(cotangents, arguments, strict=True):
                     np.testing.assert_array_equal(values(g), was)
             for (name, t), was in zip(call.tensors, before, strict=True):
                 np.testing.assert_array_equal(values(t), was, err_msg=f"{sample}: {name}")
@@ -80,8 +80,8 @@ def test_second_backward_needs_retain_graph(row, device):
         if not call.differentiable:
             continue
         rules = filter(None, {row.definition.rule_of(name) for name in call.names})
-        given = dict(zip(row.definition.inputs, sample.args, strict=False))
-        scalars = {name for name in row.definition.scalars if isinstance(given.get(name), (int, float))}
+        before = dict(zip(row.definition.inputs, sample.args, strict=False))
+        scalars = {name for name in row.definition.scalars if isinstance(before.get(name), (int, float))}
         kinds = {kind for rule in rules for _, kind, what in row.definition.asked(rule) if what not in scalars}
         first = call.grad()
         if kinds & {"input", "out", "extra"}:  # another number in the place of an input is freed, as in PyTorch

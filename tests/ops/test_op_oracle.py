@@ -71,9 +71,9 @@ def test_gradients(row, device):
         call = Call(row, sample, device).run()
         theirs = Theirs(call)
         ours_g, outs, theirs_g = first_order(call, theirs)
-        found = grad(call.outs, call.inputs, ours_g, allow_unused=True)
+        grads = grad(call.outs, call.inputs, ours_g, allow_unused=True)
         expected = torch.autograd.grad(outs, theirs.inputs, theirs_g, allow_unused=True)
-        for i, (g, e) in enumerate(zip(found, expected, strict=True)):
+        for i, (g, e) in enumerate(zip(grads, expected, strict=True)):
             same(g, e, f"gradient {i} of {sample}")
 
 
@@ -86,9 +86,9 @@ def test_second_gradients(row, device):
         ours_g, outs, theirs_g = first_order(call, theirs)
         first = grad(call.outs, call.inputs, ours_g, create_graph=True, allow_unused=True)
         expected = torch.autograd.grad(outs, theirs.inputs, theirs_g, create_graph=True, allow_unused=True)
-        found = _second(first, [*call.inputs, *ours_g], grad, lambda w: _ours(w, device))
+        result = _second(first, [*call.inputs, *ours_g], grad, lambda w: _ours(w, device))
         expected = _second(expected, [*theirs.inputs, *theirs_g], torch.autograd.grad, torch.tensor)
-        for i, (g, e) in enumerate(zip(found, expected, strict=True)):
+        for i, (g, e) in enumerate(zip(result, expected, strict=True)):
             same(g, e, f"second gradient {i} of {sample}")
 
 
@@ -124,10 +124,10 @@ def test_a_float_input_without_a_derivative(device):
                 if constant and isinstance(x, np.ndarray) and x.dtype.kind == "f":
                     call = Call(row, sample, device, wants=())
                     theirs = [_plain(value) for value in call.args]
-                    found = _outcome(functools.partial(_ours_of, row, sample), call.args, i, grad)
+                    result = _outcome(functools.partial(_ours_of, row, sample), call.args, i, grad)
                     run = functools.partial(torch_call, row, kwargs=sample.kwargs)
                     expected = _outcome(run, theirs, i, torch.autograd.grad)
-                    assert found == expected, f"{row.op}: {op.inputs[i]} of {sample}"
+                    assert result == expected, f"{row.op}: {op.inputs[i]} of {sample}"
 
 
 def _ours_of(row, sample, args):
@@ -158,8 +158,8 @@ def check_dtype(row, sample, dtype, device):
         return str(error).partition("\n")[0]
     with np.errstate(all="ignore"):
         ours = call.run().outs
-    found = [str(out.dtype) for out in ours]
-    assert found == [str(out.dtype).removeprefix("torch.") for out in as_tuple(theirs)], f"{sample} in {dtype}"
+    results = [str(out.dtype) for out in ours]
+    assert results == [str(out.dtype).removeprefix("torch.") for out in as_tuple(theirs)], f"{sample} in {dtype}"
 
 
 def check_dtypes(row, samples, dtype, device):

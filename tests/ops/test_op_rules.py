@@ -94,8 +94,8 @@ def test_gradients_at_special_points(row, recording, device):
     for point in row.points:
         call = Call(row, point.sample, device).run()
         ones = [wrap(backend.namespace(out._array).ones_like(out._array)) for out in call.differentiable]
-        found = grad(call.differentiable, call.inputs, ones, create_graph=recording)
-        for g, x, expected in zip(found, call.inputs, point.grads, strict=True):
+        gradients = grad(call.differentiable, call.inputs, ones, create_graph=recording)
+        for g, x, expected in zip(gradients, call.inputs, point.grads, strict=True):
             assert_close(g, np.broadcast_to(np.asarray(expected, np.float64), x.shape), 1e-12, point.sample)
 
 
@@ -121,14 +121,14 @@ def test_every_need_mask(row, device):
             counters.ACTIVE.append(counts)
             try:
                 with Spy(op) as spy:
-                    found = call.grad(wrt, retain_graph=True, create_graph=recording)
+                    result = call.grad(wrt, retain_graph=True, create_graph=recording)
             finally:
                 counters.ACTIVE.remove(counts)
             ruled = [call.names[i] for i in wrt if op.rule_of(call.names[i]) is not None]
             assert sorted(spy.called) == sorted(ruled), f"{sample}: rules run for {wrt}"
             counted = [name for name in counts.rules.elements() if name.startswith(f"{op.name}.")]
             assert sorted(counted) == sorted(f"{op.name}.grad_{name}" for name in ruled)
-            for i, g in zip(wrt, found, strict=True):
+            for i, g in zip(wrt, result, strict=True):
                 assert (g is None) == (full[i] is None)
                 if g is not None:
                     assert_close(g, values(full[i]), 1e-12, f"{sample}: gradient {i} of {wrt}")
@@ -161,8 +161,8 @@ def test_a_fused_rule_gives_what_the_rules_give(row, device):
         for wrt in subsets(len(call.inputs)):
             need = sum(call.bits[i] for i in wrt)
             expected = rules(call.node, g, need, False)
-            for found, wanted in zip(call.node.run_raw(g, need, False), expected, strict=True):
-                assert (found is None) == (wanted is None), f"{sample}: {wrt}"
-                if found is not None:
-                    found, wanted = backend.to_numpy(found), backend.to_numpy(wanted)
-                    np.testing.assert_allclose(found, wanted, 1e-10, 1e-12, err_msg=f"{sample}: {wrt}", strict=True)
+            for actual, reference in zip(call.node.run_raw(g, need, False), expected, strict=True):
+                assert (actual is None) == (reference is None), f"{sample}: {wrt}"
+                if actual is not None:
+                    actual, reference = backend.to_numpy(actual), backend.to_numpy(reference)
+                    np.testing.assert_allclose(actual, reference, 1e-10, 1e-12, err_msg=f"{sample}: {wrt}", strict=True)

@@ -89,8 +89,8 @@ class Forward:
 
 def _attributes(op, args, sample):
     """All of a call's attributes: those given after the inputs by position, and by keyword."""
-    given = dict(zip(op.attributes, args[len(op.inputs) :], strict=False))
-    return {**given, **{k: v for k, v in sample.kwargs.items() if k in op.attributes}}
+    words = dict(zip(op.attributes, args[len(op.inputs) :], strict=False))
+    return {**words, **{k: v for k, v in sample.kwargs.items() if k in op.attributes}}
 
 
 def choices(live):
@@ -111,22 +111,22 @@ def test_jvp_is_the_transpose_of_the_gradient(row, device):
             continue
         for chosen in choices(live):
             tangents = forward.tangents(chosen)
-            found = push_forward(RECORD, forward.call, tangents)
+            result = push_forward(RECORD, forward.call, tangents)
             on_arrays = push_forward(RAW, forward.raw, [None if t is None else t._array for t in tangents])
-            for out, t, raw in zip(forward.call.outs, found, on_arrays, strict=True):
+            for out, t, raw in zip(forward.call.outs, result, on_arrays, strict=True):
                 assert (t is None) == (raw is None)
                 if t is not None:
                     assert out.requires_grad, "a tangent for an output that has no gradient"
                     assert t.shape == out.shape
                     assert t.dtype == out.dtype
                     assert_close(wrap(raw), values(t), 1e-10, sample)
-            _compare_products(forward, found, inputs, [tangents[i] for i in live], sample)
+            _compare_products(forward, result, inputs, [tangents[i] for i in live], sample)
 
 
-def _compare_products(forward, found, inputs, tangents, sample):
+def _compare_products(forward, actual, inputs, tangents, sample):
     """Both sides of the identity, and their gradients with respect to the inputs and the weights."""
     weights = [on(out.device, forward.rng.normal(size=out.shape)).requires_grad_() for out in forward.call.outs]
-    pairs = [(o, w, t) for o, w, t in zip(forward.call.outs, weights, found, strict=True) if o.requires_grad]
+    pairs = [(o, w, t) for o, w, t in zip(forward.call.outs, weights, actual, strict=True) if o.requires_grad]
     back = grad([o for o, _, _ in pairs], inputs, [w for _, w, _ in pairs], create_graph=True, allow_unused=True)
     left = _inner([(w, t) for _, w, t in pairs])
     right = _inner(zip(back, tangents, strict=True))
@@ -207,17 +207,17 @@ def _compare_batch(op, one_by_one, batched, attributes, sample):
         for (i, b), x in zip(enumerate(batched), one_by_one[0], strict=True)
     ]
     stacked, batched = stacked + [None] * missing, [*batched, *[False] * missing]
-    found = run_batched(RECORD, op, N, batched, stacked, attributes)
+    result = run_batched(RECORD, op, N, batched, stacked, attributes)
     on_arrays = run_batched(RAW, op, N, batched, [array_of(x) for x in stacked], attributes)
     if op.saved:
-        found, extras = found
+        result, extras = result
         on_arrays, raw_extras = on_arrays
         _compare_extras(extras, {name: array_of(x) for name, x in extras.items()}, kept, (sample, batched))
         _compare_extras(extras, raw_extras, kept, (sample, batched, "on arrays"))
-    found = as_tuple(found)
+    result = as_tuple(result)
     on_arrays = (on_arrays,) if op.single else tuple(on_arrays)
-    assert len(found) == len(expected[0]) == len(on_arrays)
-    for j, (out, raw) in enumerate(zip(found, on_arrays, strict=True)):
+    assert len(result) == len(expected[0]) == len(on_arrays)
+    for j, (out, raw) in enumerate(zip(result, on_arrays, strict=True)):
         loop = np.stack([values(outs[j]) for outs in expected])
         assert out.dtype == expected[0][j].dtype
         assert_close(out, loop, 1e-9, f"{sample}, batched {batched}")

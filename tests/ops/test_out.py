@@ -40,8 +40,8 @@ def test_as_in_pytorch(name, size):
         out = m.empty(size)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = CALLS[name](m, out)
-        return found is out, found, tuple(found.shape), out._version > 0
+            result = CALLS[name](m, out)
+        return result is out, result, tuple(result.shape), out._version > 0
 
     both(program)
 
@@ -60,9 +60,9 @@ def other_dtypes(m):
 
 def several(m):
     values, places = m.empty(2), m.empty(2, dtype=m.int64)
-    found = m.max(m.eye(2), 0, out=(values, places))
+    result = m.max(m.eye(2), 0, out=(values, places))
     parts = m.sort(m.tensor([2.0, 1.0]), out=(values, places))
-    return found[0] is values, found.indices is places, parts.values is values, values, places
+    return result[0] is values, result.indices is places, parts.values is values, values, places
 
 
 def itself(m):
@@ -163,11 +163,11 @@ def takes_out(name, function):
     if name in ("load", "save"):
         return False
     x, v, i = torch.ones(2, 2), torch.ones(2), torch.tensor([0])
-    for given in ((x,), (x, x), (x, x, x), (x, 0, i), (x, 0, i, x), (x, 0), (x, 2), (2, x), (x, v), (v, v), ([x, x],),
+    for calls in ((x,), (x, x), (x, x, x), (x, 0, i), (x, 0, i, x), (x, 0), (x, 2), (2, x), (x, v), (v, v), ([x, x],),
                   (2,), (0, 1, 3), ((2,), 1.0), (x, 1, 0, 1.0), (x, 0, 0, 1), (x > 0, x, x), (x, x > 0),
                   (x, 0.5, 0.1)):  # fmt: skip
         try:
-            function(*given, out=object())
+            function(*calls, out=object())
         except TypeError as error:
             if "unexpected keyword argument 'out'" in str(error):
                 return False

@@ -72,9 +72,9 @@ def test_casts_and_result_types(a, b):
     ours, theirs = (getattr(ag, a), getattr(ag, b)), (getattr(torch, a), getattr(torch, b))
     assert ag.can_cast(*ours) == torch.can_cast(*theirs)
     for shapes in (((2,), (2,)), ((2,), ()), ((), ())):
-        found = ag.result_type(*[ag.ones(shape, dtype=d) for shape, d in zip(shapes, ours, strict=True)])
+        result = ag.result_type(*[ag.ones(shape, dtype=d) for shape, d in zip(shapes, ours, strict=True)])
         expected = torch.result_type(*[torch.ones(shape, dtype=d) for shape, d in zip(shapes, theirs, strict=True)])
-        assert str(found) == str(expected).removeprefix("torch.")
+        assert str(result) == str(expected).removeprefix("torch.")
     for number in (True, 2, 1.5):
         expected = torch.result_type(torch.ones(2, dtype=theirs[0]), number)
         assert str(ag.result_type(ag.ones(2, dtype=ours[0]), number)) == str(expected).removeprefix("torch.")
@@ -87,15 +87,15 @@ def test_limits(name):
         with pytest.raises(TypeError, match="requires an integer input type, got bool"):
             ag.iinfo(ours)
     elif "float" in name:
-        found, expected = ag.finfo(ours), torch.finfo(theirs)
+        result, expected = ag.finfo(ours), torch.finfo(theirs)
         for field in ("min", "max", "eps", "tiny", "smallest_normal", "bits"):
-            assert getattr(found, field) == getattr(expected, field), field
-        assert found.dtype == expected.dtype
+            assert getattr(result, field) == getattr(expected, field), field
+        assert result.dtype == expected.dtype
         with pytest.raises(TypeError, match="iinfo"):
             ag.iinfo(ours)
     else:
-        found, expected = ag.iinfo(ours), torch.iinfo(theirs)
-        assert (found.min, found.max, found.bits, found.dtype) == (
+        result, expected = ag.iinfo(ours), torch.iinfo(theirs)
+        assert (result.min, result.max, result.bits, result.dtype) == (
             expected.min, expected.max, expected.bits, expected.dtype)  # fmt: skip
         with pytest.raises(TypeError, match="Use iinfo"):
             ag.finfo(ours)
@@ -104,8 +104,8 @@ def test_limits(name):
 
 def test_logspace(device):
     for arguments in ((0, 2, 3), (-1, 1, 5, 2.0), (1, 1, 1), (0, 1, 0)):
-        found, expected = ag.logspace(*arguments, device=device), torch.logspace(*arguments)
-        np.testing.assert_allclose(found.numpy(force=True), expected.numpy(), rtol=1e-6)
+        result, expected = ag.logspace(*arguments, device=device), torch.logspace(*arguments)
+        np.testing.assert_allclose(result.numpy(force=True), expected.numpy(), rtol=1e-6)
     assert ag.logspace(0, 2, 3, 2, dtype=ag.int64).tolist() == [1, 2, 4]
     for factory in (ag.logspace, ag.linspace):
         with pytest.raises(RuntimeError, match="number of steps must be non-negative"):

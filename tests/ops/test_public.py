@@ -27,9 +27,9 @@ def assert_equal(ours, theirs, what, tolerance=1e-8):
         for g in (ours, theirs):
             assert g is None or not g.numpy(force=True).any(), f"{what}: not zero"
         return
-    found, expected = ours.numpy(force=True), theirs.numpy(force=True)
-    assert found.shape == expected.shape, what
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance / 10, err_msg=what)
+    result, expected = ours.numpy(force=True), theirs.numpy(force=True)
+    assert result.shape == expected.shape, what
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance / 10, err_msg=what)
 
 
 def gradients(module, outs, variables, seed):
@@ -38,8 +38,8 @@ def gradients(module, outs, variables, seed):
     if not kept:
         return [None] * len(variables)
     rng = np.random.default_rng(seed)
-    given = [module.tensor(np.asarray(rng.uniform(0.5, 1.5, tuple(out.shape)))) for out in kept]
-    return module.autograd.grad([out * out for out in kept], variables, given, create_graph=True, allow_unused=True)
+    cotangents = [module.tensor(np.asarray(rng.uniform(0.5, 1.5, tuple(out.shape)))) for out in kept]
+    return module.autograd.grad([y * y for y in kept], variables, cotangents, create_graph=True, allow_unused=True)
 
 
 @pytest.mark.filterwarnings("ignore:index_reduce")

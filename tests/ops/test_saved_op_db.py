@@ -75,25 +75,25 @@ def test_every_op_runs_behind_quantize(row, skip_leaves, device):
     for sample in row.draw():
         _, plain = differentiated(row, sample, device)
         hook = quantize("float16", skip_leaves=skip_leaves)
-        call, found = differentiated(row, sample, device, hook)
-        for a, b in itertools.zip_longest(plain, found):
+        call, result = differentiated(row, sample, device, hook)
+        for a, b in itertools.zip_longest(plain, result):
             assert (a is None) == (b is None)
             if a is not None:
                 assert (a.dtype, a.shape, a.requires_grad) == (b.dtype, b.shape, b.requires_grad)
                 assert (np.isfinite(values(a)) == np.isfinite(values(b))).all()
         assert hook.bytes_saved > 0 or not hook.bytes_held
-        del call, found, a, b
+        del call, result, a, b
         assert hook.bytes_held == 0
 
 
 def nodes_of(tensors):
-    found, stack = [], [t.grad_fn for t in tensors]
+    results, stack = [], [t.grad_fn for t in tensors]
     while stack:
         node = stack.pop()
-        if node is not None and node not in found:
-            found.append(node)
+        if node is not None and node not in results:
+            results.append(node)
             stack += [child for child, _ in node.next_functions]
-    return found
+    return results
 
 
 def read_all(nodes):
@@ -112,10 +112,10 @@ def test_each_save_is_packed_once_and_numbers_never(row, device):
         saved = [s for node in nodes_of(call.outs) for _, s in node.saved_by_name()]
         numbers = [s for s in saved if s.tensor is not None]  # what was not packed
         assert len(packed) == len(saved) - len(numbers)
-        given = [a for a in sample.args if isinstance(a, (int, float))]
-        assert all(s.tensor.ndim == 0 and s.tensor.item() in given for s in numbers)
-        if given and all(a.ndim for a in sample.arrays):
-            assert not [t for t in packed if t.ndim == 0 and t.item() in given], str(sample)
+        plain_numbers = [a for a in sample.args if isinstance(a, (int, float))]
+        assert all(s.tensor.ndim == 0 and s.tensor.item() in plain_numbers for s in numbers)
+        if plain_numbers and all(a.ndim for a in sample.arrays):
+            assert not [t for t in packed if t.ndim == 0 and t.item() in plain_numbers], str(sample)
 
 
 @pytest.mark.cpu

@@ -46,9 +46,9 @@ def shared():
             function = getattr(ours, name)
             known = callable(function) and not inspect.isclass(function) and hasattr(theirs, name)
             if known and name[0] != "_" and name.removesuffix("_") not in DIFFERENT:
-                found = parameters_of(theirs, name, prefix)
-                if found:
-                    yield pytest.param(function, found, id=f"{theirs.__name__}.{name}")
+                result = parameters_of(theirs, name, prefix)
+                if result:
+                    yield pytest.param(function, result, id=f"{theirs.__name__}.{name}")
 
 
 @pytest.mark.parametrize(("function", "theirs"), list(shared()))

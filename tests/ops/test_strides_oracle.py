@@ -81,7 +81,7 @@ def runs(row, *layouts):
     """The runs of up to ten samples that have a matrix, which differ in shapes or attributes."""
     samples = list({repr(s): s for s in row.draw() if any(a.size > 1 < a.ndim for a in s.arrays)}.values())
     chosen = samples[:: -(-len(samples) // 10) or 1]
-    return [found for s in chosen for layout in layouts if (found := run(row, s, layout))]
+    return [result for s in chosen for layout in layouts if (result := run(row, s, layout))]
 
 
 def differentiable(call, outs):
@@ -124,9 +124,9 @@ def test_gradients_by_row_major_inputs(row):
     for call, inputs, outs in runs(row, row_major) if row.compared("oracle_grad") == "yes" else ():
         mine, others = differentiable(call, outs)
         gradients = call.cotangents()
-        found = grad(mine, call.inputs, gradients, allow_unused=True)
+        grads = grad(mine, call.inputs, gradients, allow_unused=True)
         expected = torch.autograd.grad(others, inputs, [torch.tensor(values(g)) for g in gradients], allow_unused=True)
-        for ours, theirs in zip(found, expected, strict=True):
+        for ours, theirs in zip(grads, expected, strict=True):
             if ours is not None and theirs is not None:
                 assert ours.is_contiguous() or not theirs.is_contiguous(), call.sample
 

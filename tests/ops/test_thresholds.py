@@ -30,13 +30,13 @@ def many(monkeypatch):
 
 def results(row):
     """The outputs of every sample in float32 and float64, and the gradients of those that have one."""
-    found = []
+    seen = []
     for dtype in ("float32", "float64"):
         for sample in row.draw() if dtype in row.dtypes else []:
             call = Call(row, sample, "cpu", dtype=dtype).run()
             grads = [g if g is None else values(g) for g in call.grad()] if call.differentiable and call.inputs else []
-            found.append((sample, dtype, [values(t) for t in call.outs], grads))
-    return found
+            seen.append((sample, dtype, [values(t) for t in call.outs], grads))
+    return seen
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=[row.op for row in KNOWN])
@@ -44,10 +44,10 @@ def test_the_paths_agree(row, request):
     expected = results(row)
     request.getfixturevalue("many")
     for (sample, dtype, outs, grads), (*_, few_outs, few_grads) in zip(results(row), expected, strict=True):
-        for found, few in zip([*outs, *grads], [*few_outs, *few_grads], strict=True):
-            assert (found is None) == (few is None)
-            if found is not None:
-                assert_close(ag.tensor(found), few, 4 * row.tolerance(dtype), f"{sample} in {dtype}")
+        for actual, few in zip([*outs, *grads], [*few_outs, *few_grads], strict=True):
+            assert (actual is None) == (few is None)
+            if actual is not None:
+                assert_close(ag.tensor(actual), few, 4 * row.tolerance(dtype), f"{sample} in {dtype}")
 
 
 def test_the_thresholds_are_set(many):

@@ -52,24 +52,24 @@ def outcome(module, make, k, write=True, around=contextlib.nullcontext, after=No
     """The gradients after result k was written to, or ERROR; None where there are not so many results."""
     with around():
         inputs, outs = make()
-    found = results(outs)
-    if k >= len(found):
+    result = results(outs)
+    if k >= len(result):
         return None
     if after is not None:
-        after(found)
+        after(result)
     try:
         if write:
-            found[k].add_(1)
-        grads = module.autograd.grad(found, inputs, [module.ones_like(out) for out in found], allow_unused=True)
+            result[k].add_(1)
+        grads = module.autograd.grad(result, inputs, [module.ones_like(out) for out in result], allow_unused=True)
     except RuntimeError:
         return ERROR
     return [0.0 if g is None else g.detach().double().cpu().numpy() if module is torch else values(g) for g in grads]
 
 
-def equal(found, expected):
-    if found is ERROR or expected is ERROR:
-        return found is expected
-    return all(np.allclose(a, b, rtol=1e-7, atol=1e-7, equal_nan=True) for a, b in zip(found, expected, strict=True))
+def equal(actual, expected):
+    if actual is ERROR or expected is ERROR:
+        return actual is expected
+    return all(np.allclose(a, b, rtol=1e-7, atol=1e-7, equal_nan=True) for a, b in zip(actual, expected, strict=True))
 
 
 def identity_hooks(module):
@@ -92,9 +92,9 @@ def test_an_input_that_is_written_to(name):
             ag.autograd.grad(out.sum(), x)
 
 
-def hook_each(found):
+def hook_each(actual):
     """Sets identity hooks on every saved tensor of the nodes that made the results."""
-    stack, seen = [out.grad_fn for out in found], set()
+    stack, seen = [out.grad_fn for out in actual], set()
     while stack:
         node = stack.pop()
         if node is None or node in seen:
@@ -116,13 +116,13 @@ def half_packed():
 def twice(module, make):
     """What a second backward ends in: "works" or ERROR; None where there is nothing to differentiate."""
     inputs, outs = make()
-    found = results(outs)
-    if not found:
+    result = results(outs)
+    if not result:
         return None
-    ones = [module.ones_like(out) for out in found]
-    module.autograd.grad(found, inputs, ones, allow_unused=True)
+    ones = [module.ones_like(out) for out in result]
+    module.autograd.grad(result, inputs, ones, allow_unused=True)
     try:
-        module.autograd.grad(found, inputs, ones, allow_unused=True)
+        module.autograd.grad(result, inputs, ones, allow_unused=True)
     except RuntimeError:
         return ERROR
     return "works"
@@ -138,8 +138,8 @@ def check(tried, compared=True):
             return
         where = f"{tried}, result {k}"
         theirs = outcome(torch, tried.theirs, k) if compared else ERROR
-        found = outcome(ag, tried.ours, k)
-        assert equal(found, right) or found is theirs is ERROR, f"{where}: PyTorch {theirs}, here {found}, not {right}"
+        actual = outcome(ag, tried.ours, k)
+        assert equal(actual, right) or actual is theirs is ERROR, f"{where}: PyTorch {theirs}, {actual} not {right}"
         if theirs is ERROR:
             continue
         for hooks in (identity_hooks, lambda module: module.autograd.graph.save_on_cpu()):
@@ -166,8 +166,8 @@ def test_every_op(row, device):
             return call.inputs, call.outs
 
         def theirs(sample=sample):
-            found = Theirs(Call(row, sample, device))
-            return found.inputs, found.outs
+            result = Theirs(Call(row, sample, device))
+            return result.inputs, result.outs
 
         one_call = row.torch is not None and not callable(row.torch)
         check(Tried(f"{row.op}({sample})", ours, theirs), one_call)

@@ -146,8 +146,8 @@ def test_state_dict_continues(name, module, where, make):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             got = observed(twin, resumed, 20)
-        wanted = observed(*_copy_of(module, make, optimizer, scheduler), 20)
-        for a, b in zip(got, wanted, strict=True):
+        expected = observed(*_copy_of(module, make, optimizer, scheduler), 20)
+        for a, b in zip(got, expected, strict=True):
             assert a == pytest.approx(b, rel=1e-12, abs=1e-15)
 
 

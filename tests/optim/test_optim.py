@@ -154,18 +154,18 @@ def test_what_leaves_a_bucket_goes_on_alone(cls, options):
     params, optimizer = make(cls, options, shapes=SMALL)
     twins, lone = make(cls, options, shapes=SMALL)
     lone._ag_buckets.pack = lambda params, states: list(states)
-    for group, each in ((params, optimizer), (twins, lone)):
+    for group, pair in ((params, optimizer), (twins, lone)):
         group[0].data = ag.tensor(np.asfortranarray(group[0].detach().array))
-        advance(group, each, range(2))
+        advance(group, pair, range(2))
         for param, g in zip(group[1:], gradients(2)[1:], strict=False):
             param.grad = ag.tensor(g)
         group[0].grad = None
-        each.step()
-        advance(group, each, range(3, 5))
-        for state in [each.state[group[1]]] if group[1] in each.state else []:
+        pair.step()
+        advance(group, pair, range(3, 5))
+        for state in [pair.state[group[1]]] if group[1] in pair.state else []:
             for name, value in state.items():
                 state[name] = value.clone() if isinstance(value, ag.Tensor) else value
-        advance(group, each, range(5, 8))
+        advance(group, pair, range(5, 8))
     for a, b in zip(params, twins, strict=True):
         np.testing.assert_allclose(a.tolist(), b.tolist(), rtol=1e-12)
 

@@ -170,7 +170,7 @@ def test_a_line_search_whose_losses_are_nearly_equal(wall, dtype, device, monkey
     MKL's square root, which PyTorch takes, can be off by one bit, depending on the CPU; here PyTorch takes NumPy's.
     """
     monkeypatch.setattr(torch.Tensor, "sqrt", lambda tensor: torch.tensor(np.sqrt(tensor.numpy())))
-    found = []
+    seen = []
     for m, kwargs in ((torch, {}), (ag, {"device": device})):
         x = m.zeros((), dtype=getattr(m, dtype), requires_grad=True, **kwargs)
         optimizer = m.optim.LBFGS([x], lr=1000.0, line_search_fn="strong_wolfe")
@@ -184,8 +184,8 @@ def test_a_line_search_whose_losses_are_nearly_equal(wall, dtype, device, monkey
             return loss
 
         optimizer.step(closure)
-        found.append(places)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+        seen.append(places)
+    np.testing.assert_allclose(seen[1], seen[0], rtol=1e-6)
 
 
 def test_lbfgs_continues_from_a_state_dict_of_pytorch(device):
@@ -202,17 +202,17 @@ def test_lbfgs_continues_from_a_state_dict_of_pytorch(device):
 
 def test_options_that_a_state_dict_lacks_were_not_in_use():
     """As in PyTorch: an old checkpoint does not get the momentum that the constructor was told."""
-    given = {"momentum": 0.9, "centered": True, "maximize": True}
-    found = []
+    options = {"momentum": 0.9, "centered": True, "maximize": True}
+    seen = []
     for lib in (ag, torch):
         w = lib.ones(2, requires_grad=True)
         state = lib.optim.RMSprop([w]).state_dict()
-        for option in given:
+        for option in options:
             del state["param_groups"][0][option]
-        optimizer = lib.optim.RMSprop([w], **given)
+        optimizer = lib.optim.RMSprop([w], **options)
         optimizer.load_state_dict(state)
-        found.append([optimizer.param_groups[0][option] for option in given])
-    assert found[0] == found[1] == [0, False, False]
+        seen.append([optimizer.param_groups[0][option] for option in options])
+    assert seen[0] == seen[1] == [0, False, False]
 
 
 def test_hooks_see_adamw_decoupled():

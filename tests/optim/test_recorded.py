@@ -76,15 +76,15 @@ def test_derivatives_of_a_step_by_differences(cls, options, device):
 def test_derivatives_of_a_step_are_those_of_pytorch(cls, options):
     """Its ASGD writes to the weight of the mean that its graph has saved, so here the mean has not begun."""
     torch = pytest.importorskip("torch")
-    names, found = STATES[cls](options), []
+    names, result = STATES[cls](options), []
     for library in (ag, torch):
         inputs = [library.tensor(v, dtype=library.float64, requires_grad=True) for v in values(names)]
         number = (lambda n: n) if library is ag else (lambda n: torch.tensor(n, dtype=torch.float64))
         outputs = stepped(library, cls, options, names, *inputs, number=number, averaged=False)
         total = sum((out * (i + 1)).square().sum() for i, out in enumerate(outputs))
         gradients = library.autograd.grad(total, inputs, allow_unused=True)
-        found.append([*outputs, *[input * 0 if g is None else g for input, g in zip(inputs, gradients, strict=True)]])
-    for ours, theirs in zip(*found, strict=True):
+        result.append([*outputs, *[input * 0 if g is None else g for input, g in zip(inputs, gradients, strict=True)]])
+    for ours, theirs in zip(*result, strict=True):
         np.testing.assert_allclose(ours.numpy(force=True), theirs.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -96,7 +96,7 @@ TENSOR_OPTIONS = [
 
 @pytest.mark.parametrize(("cls", "options"), TENSOR_OPTIONS)
 def test_hyperparameters_that_pytorch_takes_as_tensors(cls, options):
-    torch, found = pytest.importorskip("torch"), []
+    torch, result = pytest.importorskip("torch"), []
     for library in (ag, torch):
         made = []
 
@@ -111,8 +111,8 @@ def test_hyperparameters_that_pytorch_takes_as_tensors(cls, options):
         number = (lambda n: n) if library is ag else (lambda n: torch.tensor(n, dtype=torch.float64))
         inputs = [library.tensor(v, dtype=library.float64) for v in values(names)]
         param, *_ = stepped(library, cls, taken, names, *inputs, number=number)
-        found.append([g.item() for g in library.autograd.grad(param.square().sum(), made)])
-    np.testing.assert_allclose(*found, rtol=1e-9)
+        result.append([g.item() for g in library.autograd.grad(param.square().sum(), made)])
+    np.testing.assert_allclose(*result, rtol=1e-9)
 
 
 def unrolled(cls, rate, steps=3, device="cpu"):
@@ -169,7 +169,7 @@ def test_a_learning_rate_is_learned():
 @pytest.mark.parametrize(("cls", "options"), ONE_EACH)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_values_are_those_of_an_ordinary_step(cls, options, dtype, device):
-    found = []
+    seen = []
     for recorded in (False, True):
         params = [ag.tensor(v, dtype=getattr(ag, dtype), device=device) for v in values([])]
         params.append(ag.tensor(0.5, dtype=getattr(ag, dtype), device=device))
@@ -180,9 +180,9 @@ def test_values_are_those_of_an_ordinary_step(cls, options, dtype, device):
             optimizer.step()
         assert all(str(param.dtype) == dtype for param in params)
         states = [s for param in params for s in optimizer.state[param].values() if isinstance(s, ag.Tensor)]
-        found.append([*params, *states])
+        seen.append([*params, *states])
     tolerance = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 2e-2}[dtype]
-    for ours, expected in zip(*found, strict=True):
+    for ours, expected in zip(*seen, strict=True):
         assert ours.dtype == expected.dtype
         np.testing.assert_allclose(
             ours.numpy(force=True).astype(float), expected.numpy(force=True).astype(float), tolerance, tolerance
@@ -194,10 +194,10 @@ def test_gradients_of_zero_have_finite_derivatives(cls):
     """As behind a ReLU: the root of a mean square of 0 would have an infinite one. PyTorch's are NaN."""
     start, grad = ag.tensor([1.0, 2.0], requires_grad=True), ag.tensor([0.0, 0.5], requires_grad=True)
     param, *_ = stepped(ag, cls, {}, [], start, grad, steps=2)
-    found = ag.autograd.grad(param.sum(), [start, grad], allow_unused=True, materialize_grads=True)
-    assert all(bool(g.isfinite().all()) for g in found)
+    grads = ag.autograd.grad(param.sum(), [start, grad], allow_unused=True, materialize_grads=True)
+    assert all(bool(g.isfinite().all()) for g in grads)
     if cls == "Adam":  # eps is 1e-8: the slope of g / (|g| + eps) at 0
-        assert found[1][0].item() < -1e4
+        assert grads[1][0].item() < -1e4
 
 
 def test_a_weight_decay_of_zero_has_a_derivative():
@@ -279,7 +279,7 @@ def test_schedulers_write_to_the_learning_rate_that_a_graph_has():
 @pytest.mark.parametrize("cls", OPTIONS)
 def test_ordinary_steps_after_recorded_ones(cls):
     """They make the same steps, and write to state that is not what the graph has saved."""
-    found = []
+    seen = []
     for last in (True, False):
         start, scale = [ag.tensor(v, requires_grad=True) for v in ([1.0, -2.0], 1.5)]
         param, lr = start.clone(), ag.tensor(0.05, requires_grad=True)
@@ -295,8 +295,8 @@ def test_ordinary_steps_after_recorded_ones(cls):
         optimizer.step()
         kept = [state[name] is value for name, value in optimizer.state[param].items() if isinstance(value, ag.Tensor)]
         assert all(kept) or last  # the first ordinary step copies the state, the later ones write to it
-        found.append((param, *ag.autograd.grad(probe, [scale, lr], materialize_grads=True)))
-    for ours, expected in zip(*found, strict=True):
+        seen.append((param, *ag.autograd.grad(probe, [scale, lr], materialize_grads=True)))
+    for ours, expected in zip(*seen, strict=True):
         np.testing.assert_allclose(ours.tolist(), expected.tolist(), rtol=1e-5)
 
 

@@ -34,9 +34,9 @@ def models(count, device):
 
 
 def averaged_over(net, values, average):
-    for step, each in enumerate(values):
+    for step, values_so_far in enumerate(values):
         with ag.no_grad():
-            for p, value in zip(net.parameters(), each, strict=True):
+            for p, value in zip(net.parameters(), values_so_far, strict=True):
                 p.copy_(ag.tensor(value, device=p.device))
             net.seen += 10
         average.update_parameters(net)
@@ -45,13 +45,13 @@ def averaged_over(net, values, average):
 
 
 def swa(values):
-    return [np.mean(each, axis=0) for each in zip(*values, strict=True)]
+    return [np.mean(value, axis=0) for value in zip(*values, strict=True)]
 
 
 def ema(values, decay):
     result = values[0]
-    for each in values[1:]:
-        result = [decay * a + (1 - decay) * p for a, p in zip(result, each, strict=True)]
+    for value in values[1:]:
+        result = [decay * a + (1 - decay) * p for a, p in zip(result, value, strict=True)]
     return result
 
 
@@ -86,9 +86,9 @@ def test_average_equals_pytorchs(ema):
     average = swa_utils.AveragedModel(net, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.7) if ema else None)
     reference = theirs.AveragedModel(other, multi_avg_fn=theirs.get_ema_multi_avg_fn(0.7) if ema else None)
     averaged_over(net, values, average)
-    for each in values:
+    for values_so_far in values:
         with torch.no_grad():
-            for p, value in zip(other.parameters(), each, strict=True):
+            for p, value in zip(other.parameters(), values_so_far, strict=True):
                 p.copy_(torch.tensor(value))
         reference.update_parameters(other)
     for a, b in zip(average.parameters(), reference.parameters(), strict=True):

@@ -90,16 +90,16 @@ def losses(lib, make):
     net = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.Tanh(), lib.nn.Linear(4, 1))
     for p in net.parameters():
         p.data = lib.tensor(rng.normal(size=tuple(p.shape)))
-    x, optimizer, found = lib.tensor(rng.normal(size=(8, 3))), make(lib, net.parameters()), []
+    x, optimizer, result = lib.tensor(rng.normal(size=(8, 3))), make(lib, net.parameters()), []
     for step in range(STEPS):
         loss = (net(x) ** 2).mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        found.append(loss.item())
+        result.append(loss.item())
         if step == STEPS // 2:  # a checkpoint in the middle
             optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    return found
+    return result
 
 
 @pytest.mark.parametrize("make", [adabelief, lookahead])

@@ -51,19 +51,19 @@ def test_training_with_gradient_accumulation(optimizer, device):
 @pytest.mark.parametrize("method", ["loop", "push", "pull"])
 def test_the_hessian_of_the_benchmark(method, activation, with_backward, device):
     by = by_loop("hessian", with_backward) if method == "loop" else by_transform("hessian", method)
-    found, products = {}, {}
+    result, products = {}, {}
     x = np.random.default_rng(1).normal(size=(6, 5)).astype(np.float32)
     for where in ("cpu", device):
         model = sequential(ag, make_weights((5, 16, 16, 3)), activation, where)
-        by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)  # finds what is curved
+        by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)  # looks for second derivatives
         with profiler.count() as counts:
             hessian, pred = by(ag, model, ag.tensor(x, device=where, requires_grad=True), None)
             if with_backward:
                 ((hessian**2).mean() + (pred**2).mean()).backward()
         assert hessian.shape == (6, 3, 5, 5)
         gradients = [plain(p.grad) for p in model.parameters() if p.grad is not None] if with_backward else []
-        found[where], products[where] = [plain(hessian), plain(pred), *gradients], counts.matmuls
+        result[where], products[where] = [plain(hessian), plain(pred), *gradients], counts.matmuls
     if method != "pull":  # its terms are one kernel or several products
         assert products[device] == products["cpu"]
-    for ours, reference in zip(found[device], found["cpu"], strict=True):
+    for ours, reference in zip(result[device], result["cpu"], strict=True):
         np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-6)

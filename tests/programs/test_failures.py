@@ -64,8 +64,8 @@ def test_out_of_memory_at_every_allocation_of_double_backward(device, no_gc):
     after = undisturbed.grads()
 
     def check(world):
-        for found, *either in zip(world.grads(), before, after, strict=True):
-            assert found in either
+        for actual, *either in zip(world.grads(), before, after, strict=True):
+            assert actual in either
         check_next(world)
 
     assert fail_everywhere(lambda: World("plain", device), run, check, device, stride=3) > 200
@@ -102,8 +102,8 @@ def test_out_of_memory_in_a_step_of_large_parameters(optimizer, dtype, device, n
         return world
 
     def check(world):
-        for found, *either in zip(world.values(), *stages[1:3], strict=True):
-            assert found in either
+        for actual, *either in zip(world.values(), *stages[1:3], strict=True):
+            assert actual in either
 
     fail_everywhere(make, Large.step, check, device, NUMBERS)
 

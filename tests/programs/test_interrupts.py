@@ -79,8 +79,8 @@ def test_hook_that_raises(place, error, create_graph, device, no_gc):
 
     def loss():
         h = world.net.first(world.x).relu()
-        found = PLACES[place](world.net, h, hook)
-        return (world.net.shared(found if isinstance(found, ag.Tensor) else h) ** 2).sum()
+        result = PLACES[place](world.net, h, hook)
+        return (world.net.shared(result if isinstance(result, ag.Tensor) else h) ** 2).sum()
 
     old = world.grads()
     gc.freeze()
@@ -149,8 +149,8 @@ def test_every_op_call_of_a_rule_raises(create_graph, device, no_gc):
         gc.freeze()
         with pytest.raises(Trouble), OpCalls(space, at):
             backward(world)
-        for found, *either in zip(world.grads(), before, undisturbed.grads(), strict=True):
-            assert found in either
+        for actual, *either in zip(world.grads(), before, undisturbed.grads(), strict=True):
+            assert actual in either
         check_next(world)
 
 
@@ -190,8 +190,8 @@ def test_every_saved_tensor_hook_raises(which, device, no_gc):
         with pytest.raises(Trouble):
             backward(world, SavedHooks(**{which: at}))
         assert not leftovers(world)
-        for found, *either in zip(world.grads(), before, undisturbed.grads(), strict=True):
-            assert found in either
+        for actual, *either in zip(world.grads(), before, undisturbed.grads(), strict=True):
+            assert actual in either
         assert which == "unpack" or world.grads() == before
         check_next(world)
 

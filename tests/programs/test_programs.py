@@ -105,10 +105,10 @@ def test_writes_have_a_functional_form(program):
     plain = Machine(ag, look=False)
     plain.run(program)
     try:
-        found = derivatives(plain)
+        result = derivatives(plain)
     except RuntimeError as error:
-        found = kind_of(error)
-    assert found == FATAL[0] or large([expected]) or same(found, expected)
+        result = kind_of(error)
+    assert result == FATAL[0] or large([expected]) or same(result, expected)
 
 
 def derivatives(machine):

@@ -77,13 +77,13 @@ def test_ranges(device):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_dtypes_and_shapes(dtype, device):
-    wanted = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    expected = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     for size in ((2, 3), ((2, 3),), ((),), (0,)):
         x = ag.randn(*size, dtype=dtype, device=device, requires_grad=True)
-        assert x.dtype == wanted
+        assert x.dtype == expected
         assert x.requires_grad
         assert x.shape == (size if isinstance(size[0], int) else size[0])
-    assert ag.randint(4, (2,), dtype=dtype, device=device).dtype == wanted
+    assert ag.randint(4, (2,), dtype=dtype, device=device).dtype == expected
 
 
 def test_errors(device):
@@ -185,8 +185,8 @@ def test_binomial(device):
     np.testing.assert_allclose(drawn.mean(1).numpy(force=True), [1.25, 2500], rtol=0.05)
     np.testing.assert_allclose(drawn.var(1).numpy(force=True), [5 * 3 / 16, 1e4 * 3 / 16], rtol=0.05)
     counts = ag.tensor([2.9, -1.0, 3.0, 3.0, np.nan, 3.0, np.inf], device=device)
-    found = ag.binomial(counts, ag.tensor([1.0, 0.5, 1.5, -0.5, 0.5, np.nan, 0.5], device=device))
-    np.testing.assert_array_equal(found.tolist(), [2, 0, 3, 0, np.nan, np.nan, np.nan])
+    result = ag.binomial(counts, ag.tensor([1.0, 0.5, 1.5, -0.5, 0.5, np.nan, 0.5], device=device))
+    np.testing.assert_array_equal(result.tolist(), [2, 0, 3, 0, np.nan, np.nan, np.nan])
 
 
 def test_one_number_is_an_array(device):
@@ -423,9 +423,9 @@ def test_bounds_of_randint_like():
 
 
 def test_normal_of_tensors():
-    for given in ({"dtype": ag.float64}, {"requires_grad": True}, {"device": "cpu"}, {"size": (2,)}):
+    for keywords in ({"dtype": ag.float64}, {"requires_grad": True}, {"device": "cpu"}, {"size": (2,)}):
         with pytest.raises(TypeError, match="a tensor brings its own"):
-            ag.normal(ag.ones(2), 0.0, **given)
+            ag.normal(ag.ones(2), 0.0, **keywords)
     assert ag.normal(0.0, 1.0, 3).shape == (3,)
     with pytest.raises(RuntimeError, match=r"std >= 0\.0"):
         ag.random.normal((2,), std=-1.0)

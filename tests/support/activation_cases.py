@@ -38,9 +38,9 @@ def forward(case, x, bias=None, offset=0, in_place=False, width=None, **how):
     return out.result()
 
 
-def _sums(rows, cols, width, dtype, offset, parts, wanted):
+def _sums(rows, cols, width, dtype, offset, parts, expected):
     """Launch shape, and places for the sums of columns and of parts."""
-    if not wanted:
+    if not expected:
         return kernels.tiles(rows, cols, width, dtype.itemsize), None, None
     (across, default), block = kernels.sum_tiles(rows, cols, width, dtype.itemsize)
     parts = parts or default
@@ -74,9 +74,9 @@ def double_backward(
     need = need if has_second_derivative(case) else (need[0], False, False)
     shape, dbias, partials = _sums(rows, cols, width, g.dtype, offset, parts, need[2])
     places = [None if array is None else Placed(array, offset) for array in (gg, ggb, g, saved, bias)]
-    dg, dx = [unset(g.shape, g.dtype, offset) if each else None for each in need[:2]]
+    dg, dx = [unset(g.shape, g.dtype, offset) if needed else None for needed in need[:2]]
     if in_place:
         dg, dx = places[0], places[2] if has_second_derivative(case) else None
     name, (_, _, a, b) = instance("bias_activation_double_backward", case, g.dtype, width), choose(case[0], **case[1])
     emulated.launch(name, shape, *places, dg, dx, dbias, partials, a, b, by_result, rows, cols, **how)
-    return *(None if each is None else each.result() for each in (dg, dx)), _total(dbias, partials)
+    return *(None if needed is None else needed.result() for needed in (dg, dx)), _total(dbias, partials)

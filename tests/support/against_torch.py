@@ -44,9 +44,9 @@ def outcome(program, m):
 
 
 def both(program):
-    expected, found = outcome(program, torch), outcome(program, ag)
-    assert found == expected, f"PyTorch: {expected}\nhere:    {found}"
-    return found
+    expected, result = outcome(program, torch), outcome(program, ag)
+    assert result == expected, f"PyTorch: {expected}\nhere:    {result}"
+    return result
 
 
 def leaf(m, *values):

@@ -9,10 +9,10 @@ def numpy(x):
     return x.numpy(force=True)
 
 
-def assert_close(found, expected, what, tolerance=1e-9):
-    found, expected = numpy(found), numpy(expected)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=what)
+def assert_close(actual, expected, what, tolerance=1e-9):
+    actual, expected = numpy(actual), numpy(expected)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), what
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance, err_msg=what)
 
 
 def gradients(m, result, inputs):
@@ -20,8 +20,8 @@ def gradients(m, result, inputs):
     if not result.requires_grad:
         return [np.zeros(x.shape) for x in inputs]
     weights = m.tensor(2 + np.cos(np.arange(result.numel())).reshape(result.shape))  # no inf - inf
-    found = m.autograd.grad((result * weights).sum(), inputs, allow_unused=True)
-    return [np.zeros(x.shape) if g is None else numpy(g) for g, x in zip(found, inputs, strict=True)]
+    grads = m.autograd.grad((result * weights).sum(), inputs, allow_unused=True)
+    return [np.zeros(x.shape) if g is None else numpy(g) for g, x in zip(grads, inputs, strict=True)]
 
 
 def plain(text):

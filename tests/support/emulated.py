@@ -49,16 +49,16 @@ def quarters(shape, dtype):
     return (np.random.randint(-16, 17, shape) / 4).astype(dtype)
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     """The same dtype, shape and numbers, NaN being NaN: NumPy has no such test for bfloat16."""
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64), strict=True)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual.astype(np.float64), expected.astype(np.float64), strict=True)
 
 
-def assert_close(found, expected, rtol, atol=0.0):
+def assert_close(actual, expected, rtol, atol=0.0):
     """The same dtype and shape, and numbers as close as that, NaN being NaN."""
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol, atol, strict=True)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol, atol, strict=True)
 
 
 def width_of(array, offset=0):

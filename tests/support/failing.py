@@ -131,8 +131,8 @@ class Expected:
         """After a failure: each gradient is old or complete, each parameter stepped with its state or not at all."""
         for i, grad in enumerate(world.grads()):
             assert grad in [grads[i] for grads in self.grads]
-        for found, before, after in zip(world.values(), self.before, self.after, strict=True):
-            assert found in (before, after)
+        for actual, before, after in zip(world.values(), self.before, self.after, strict=True):
+            assert actual in (before, after)
         check_next(world)
 
 

@@ -27,28 +27,28 @@ def normal(m: Any, *shape: int, seed: int = 0, dtype: str = "float64") -> Any:
 
 
 def array_of(x: Any) -> np.ndarray:
-    found: np.ndarray = x.numpy(force=True)
-    return found
+    result: np.ndarray = x.numpy(force=True)
+    return result
 
 
-def assert_equal(found: Any, expected: Any, tolerance: float = TOLERANCE, where: str = "result") -> None:
+def assert_equal(actual: Any, expected: Any, tolerance: float = TOLERANCE, where: str = "result") -> None:
     """Equal structures, dtypes and shapes, and equal values up to `tolerance`."""
     if isinstance(expected, (torch.Tensor, ag.Tensor)):
-        assert isinstance(found, (torch.Tensor, ag.Tensor)), f"{where}: {found!r}"
-        found, expected = array_of(found), array_of(expected)
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=where)
+        assert isinstance(actual, (torch.Tensor, ag.Tensor)), f"{where}: {actual!r}"
+        actual, expected = array_of(actual), array_of(expected)
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), where
+        np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance, err_msg=where)
     elif isinstance(expected, (tuple, list)):
-        assert type(found) is type(expected), where
-        assert len(found) == len(expected), where
-        for i, (mine, other) in enumerate(zip(found, expected, strict=True)):
+        assert type(actual) is type(expected), where
+        assert len(actual) == len(expected), where
+        for i, (mine, other) in enumerate(zip(actual, expected, strict=True)):
             assert_equal(mine, other, tolerance, f"{where}[{i}]")
     elif isinstance(expected, dict):
-        assert list(found) == list(expected), where
+        assert list(actual) == list(expected), where
         for key, other in expected.items():
-            assert_equal(found[key], other, tolerance, f"{where}[{key!r}]")
+            assert_equal(actual[key], other, tolerance, f"{where}[{key!r}]")
     else:
-        assert found == expected, where
+        assert actual == expected, where
 
 
 def agree(program: Callable[[Any], Any], tolerance: float = TOLERANCE) -> None:

@@ -152,20 +152,20 @@ class Lines:
 
     def pytest_runtest_logreport(self, report):
         crashed = report.when not in ("setup", "call", "teardown")  # xdist's report of a worker that died
-        found = self.running.setdefault(report.nodeid, {"test": report.nodeid, "outcome": "passed", "seconds": 0.0})
+        result = self.running.setdefault(report.nodeid, {"test": report.nodeid, "outcome": "passed", "seconds": 0.0})
         word = "crashed" if crashed else _outcome(report)
-        found["outcome"] = max(found["outcome"], word, key=RANK.index)
-        found["seconds"] = round(found["seconds"] + getattr(report, "duration", 0.0), 4)
+        result["outcome"] = max(result["outcome"], word, key=RANK.index)
+        result["seconds"] = round(result["seconds"] + getattr(report, "duration", 0.0), 4)
         if report.failed:
             self.fail(report.nodeid, report.when, report.longreprtext)
         if crashed:
             self.pytest_runtest_logfinish(report.nodeid)
 
     def pytest_runtest_logfinish(self, nodeid):
-        found = self.running.pop(nodeid, None)
-        if found is not None:
+        result = self.running.pop(nodeid, None)
+        if result is not None:
             self.ended.add(nodeid)
-            _append(self.outcomes, found)
+            _append(self.outcomes, result)
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -185,8 +185,8 @@ class Lines:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session):
-        for found in self.running.values():  # in workers that do not answer
-            _append(self.outcomes, found | {"outcome": "unfinished"})
+        for actual in self.running.values():  # in workers that do not answer
+            _append(self.outcomes, actual | {"outcome": "unfinished"})
         missing = session.testscollected - len(self.ended) - len(self.running)
         if missing > 0:
             _append(self.outcomes, {"session": f"{missing} of {session.testscollected} tests were not run"})

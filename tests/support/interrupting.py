@@ -15,13 +15,13 @@ def interruptible(code):
     Such an interrupt goes to the handlers of the code unit before the one that would follow, one raised by the trace
     function to those of the one that follows. Left out is where they differ: behind a call that ends a `with` block.
     """
-    found, bytecode = set(), dis.Bytecode(code)
+    result, bytecode = set(), dis.Bytecode(code)
     for done, following in itertools.pairwise(bytecode):
         looks = done.opname == "RESUME" or done.opname.startswith("CALL")
         at = following.offset if looks else done.argval if done.opname.startswith("JUMP_BACKWARD") else None
         if at is not None and handler(bytecode, at - UNIT) == handler(bytecode, at):
-            found.add(at)
-    return found
+            result.add(at)
+    return result
 
 
 def handler(bytecode, offset):

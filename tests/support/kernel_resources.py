@@ -105,13 +105,13 @@ def _parsed(path: Path) -> Compiled:
     with gzip.open(path, "rt") as file:
         answer = json.load(file)
     log, mangled = answer["log"], answer["mangled"]
-    usages = {mangled[found["name"]]: _usage(found) for found in USAGE.finditer(log)}
+    usages = {mangled[actual["name"]]: _usage(actual) for actual in USAGE.finditer(log)}
     parts = [part.partition("\n}\n")[0] for part in answer["ptx"].split(".entry ")[1:]]  # without other functions
     return Compiled(log, usages, {mangled[part.partition("(")[0].strip()]: part for part in parts})
 
 
-def _usage(found: re.Match) -> Usage:
-    number = {key: int(value or 0) for key, value in found.groupdict().items() if key != "name"}
+def _usage(actual: re.Match) -> Usage:
+    number = {key: int(value or 0) for key, value in actual.groupdict().items() if key != "name"}
     return Usage(number["registers"], number["stack"], number["stores"] + number["loads"], number["shared"])
 
 
@@ -124,10 +124,10 @@ def parts(file: str) -> list[tuple[str, ...]]:
 @functools.cache
 def compiled(file: str, arch: str) -> Compiled:
     """Every instance of one of our files."""
-    found = [compile(kernels.source(file), names, arch) for names in parts(file)]
-    usages = {name: usage for part in found for name, usage in part.usages.items()}
-    return Compiled("".join([part.log for part in found]), usages,
-                    {name: ptx for part in found for name, ptx in part.ptx.items()})  # fmt: skip
+    results = [compile(kernels.source(file), names, arch) for names in parts(file)]
+    usages = {name: usage for part in results for name, usage in part.usages.items()}
+    return Compiled("".join([part.log for part in results]), usages,
+                    {name: ptx for part in results for name, ptx in part.ptx.items()})  # fmt: skip
 
 
 def prepare() -> None:
@@ -158,19 +158,19 @@ def limits(usages: dict[str, Usage]) -> dict[str, dict[str, int]]:
 
 def faults(usages: dict[str, Usage], table: dict[str, dict[str, int]], leeway: int = 0) -> list[str]:
     """Where the table does not say what was measured, give or take `leeway` registers."""
-    found = [f"{name} is in the table, but there is no such kernel" for name in sorted(table.keys() - usages)]
+    results = [f"{name} is in the table, but there is no such kernel" for name in sorted(table.keys() - usages)]
     for name, usage in usages.items():
         if name not in table:
-            found.append(f"{name} is not in the table")
+            results.append(f"{name} is not in the table")
             continue
         most, shared = table[name]["registers"], table[name]["shared"]
         if usage.registers > most + leeway:
-            found.append(f"{name} uses {usage.registers} registers; the table allows {most}")
+            results.append(f"{name} uses {usage.registers} registers; the table allows {most}")
         elif most > units(usage.registers) + UNIT + leeway:
-            found.append(f"{name} uses {usage.registers} registers; the table is loose, with {most}")
+            results.append(f"{name} uses {usage.registers} registers; the table is loose, with {most}")
         if usage.shared != shared:
-            found.append(f"{name} uses {usage.shared} bytes of shared memory; the table says {shared}")
-    return found
+            results.append(f"{name} uses {usage.shared} bytes of shared memory; the table says {shared}")
+    return results
 
 
 def write() -> None:

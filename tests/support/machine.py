@@ -58,17 +58,17 @@ class Machine(Onlooker):
         self.spared = set()  # errors of PyTorch's that need not be ours, in what the graphs differentiated so far hold
         self.made = 0
         self.keep(self.leaf((3, 3)) * 1.0)
-        for shape, wanted in (((3, 3), True), ((3,), True), ((3, 3), False)):
-            self.keep(self.leaf(shape, wanted))
+        for shape, requires_grad in (((3, 3), True), ((3,), True), ((3, 3), False)):
+            self.keep(self.leaf(shape, requires_grad))
 
-    def leaf(self, shape, wanted=True, columns=False):
+    def leaf(self, shape, requires_grad=True, columns=False):
         """A leaf; `columns`: its memory goes by columns."""
         self.made += 1
         values = np.random.default_rng(self.made).uniform(-1.0, 1.0, shape)
         if columns:
             x = self.ns.empty_strided(shape, (1, shape[0]), dtype=self.ns.float64)
-            return x.copy_(self.ns.tensor(values)).requires_grad_(wanted)
-        return self.ns.tensor(values, dtype=self.ns.float64, requires_grad=wanted)
+            return x.copy_(self.ns.tensor(values)).requires_grad_(requires_grad)
+        return self.ns.tensor(values, dtype=self.ns.float64, requires_grad=requires_grad)
 
     def keep(self, value, unrecorded=False):
         self.values.append(value)
@@ -138,21 +138,21 @@ class Machine(Onlooker):
 
     def state(self, i, whole):
         x = self.values[i]
-        found = [array(x), x._is_view(), x._version, tuple(x.shape)]
+        results = [array(x), x._is_view(), x._version, tuple(x.shape)]
         if not whole or self.unrecorded[i] == "before":
-            return found
+            return results
         try:
-            found += [x.grad_fn is None]
+            results += [x.grad_fn is None]
             if not self.unrecorded[i]:
                 retains = x.retains_grad and not x.is_leaf  # in PyTorch True also after detach_
-                found += [x.requires_grad, x.is_leaf, retains]
-                found += [None if x.grad is None else array(x.grad)] if x.is_leaf or retains else []
+                results += [x.requires_grad, x.is_leaf, retains]
+                results += [None if x.grad is None else array(x.grad)] if x.is_leaf or retains else []
         except RuntimeError as error:
-            found += [kind_of(error)]
-        return found
+            results += [kind_of(error)]
+        return results
 
-    def do_leaf(self, wanted, columns):
-        self.keep(self.leaf((3, 3), wanted, columns))
+    def do_leaf(self, requires_grad, columns):
+        self.keep(self.leaf((3, 3), requires_grad, columns))
 
     def do_data(self, i, j):
         x = self.readable(i)
@@ -283,11 +283,11 @@ class Machine(Onlooker):
             return "skipped"  # PyTorch fails at the next write if it retains a gradient
         x.detach_()
 
-    def do_require(self, i, wanted):
+    def do_require(self, i, requires_grad):
         x = self.readable(i)
         if x is None or x._is_view():
             return "skipped"
-        x.requires_grad_(wanted)
+        x.requires_grad_(requires_grad)
         for k, view in enumerate(self.values):
             self.unrecorded[k] = "before" if view._base is x else self.unrecorded[k]
 
@@ -315,14 +315,14 @@ class Machine(Onlooker):
 
     def wanted(self, numbers):
         """Values by even numbers, edges by odd ones."""
-        found = []
+        seen = []
         for n in numbers:
             x = self.edges[n // 2 % len(self.edges)] if n % 2 and self.edges else self.readable(n // 2)
             node = getattr(x, "node", None) or getattr(x, "grad_fn", None)
             # PyTorch hands out the gradient from before the hook if it has to run the node for another input
             if x is not None and not any(node is not None and node is other for other in self.changed):
-                found.append(x)
-        return found
+                seen.append(x)
+        return seen
 
     def outputs(self, numbers):
         outs = [x for x in map(self.readable, numbers) if x is not None]
@@ -336,26 +336,26 @@ class Machine(Onlooker):
         inputs = self.wanted(inputs)
         if not outs or not inputs:
             return "skipped"
-        found = self.ns.autograd.grad(outs, inputs, gs, retain_graph=retain, create_graph=bool(create),
+        result = self.ns.autograd.grad(outs, inputs, gs, retain_graph=retain, create_graph=bool(create),
                                       allow_unused=unused)
-        answer = [None if g is None else array(g) for g in found]
-        return (answer, self.second(found, inputs)) if create is True else answer
+        answer = [None if g is None else array(g) for g in result]
+        return (answer, self.second(result, inputs)) if create is True else answer
 
     def do_materialized(self, outs, inputs, create):
         outs, gs = self.outputs(outs)
         inputs = [x for x in self.wanted(inputs) if isinstance(x, self.ns.Tensor)]
         if not outs or not inputs:
             return "skipped"
-        found = self.ns.autograd.grad(outs, inputs, gs, retain_graph=True, create_graph=create, materialize_grads=True)
-        return [(array(g), g.requires_grad if create else None) for g in found]
+        result = self.ns.autograd.grad(outs, inputs, gs, retain_graph=True, create_graph=create, materialize_grads=True)
+        return [(array(g), g.requires_grad if create else None) for g in result]
 
-    def second(self, found, inputs):
+    def second(self, actual, inputs):
         """The derivatives of |gradients|^2 by leaves: by a result they depend on how a rule is written.
 
         None counts as zeros, since what is structurally zero may be either.
         """
         leaves = [x for x in inputs if getattr(x, "is_leaf", False)]
-        total = sum([(g * g).sum() for g in found if g is not None and g.requires_grad])
+        total = sum([(g * g).sum() for g in actual if g is not None and g.requires_grad])
         if isinstance(total, int) or not total.requires_grad or not leaves:
             return [np.zeros(1)] * len(leaves)
         second = self.ns.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)
@@ -385,17 +385,17 @@ def spared(nodes):
     Behind an edge declared ZERO PyTorch goes on with None, and nodes of ours read less for fewer gradients: all. Its
     CopySlices is freed though it saves nothing: a second time.
     """
-    found, seen, stack = set(), set(), [node for node in nodes if node is not None]
+    result, seen, stack = set(), set(), [node for node in nodes if node is not None]
     while stack:
         node = stack.pop()
         if getattr(node, "zero_edges", ()) or node.name() in SPARING:
-            found.update(FATAL)
+            result.update(FATAL)
         elif node.name() == "CopySlices":
-            found.add(FATAL[1])
+            result.add(FATAL[1])
         if node not in seen:
             seen.add(node)
             stack += [child for child, _ in node.next_functions if child is not None]
-    return found
+    return result
 
 
 def hook(seen, name, g):

@@ -21,36 +21,36 @@ def _placed(array, offset=0):
 def forward(x, weight=None, bias=None, eps=1e-5, centered=True, offset=0, blocks=None, shared=None, **how):
     """Result, mean and rstd; of an RMS norm the mean is None. A row is `shared` by so many blocks."""
     (rows, cols), width, wide = x.shape, width_of(x, offset), kernels.wide(x.dtype)
-    (turns, wanted), block = kernels.row_turns(rows, cols, width, x.itemsize, multiprocessors=MULTIPROCESSORS)
-    blocks, parts, found, given = min(turns, blocks or turns), shared or wanted, None, Placed(x, offset)
+    (turns, usual_parts), block = kernels.row_turns(rows, cols, width, x.itemsize, multiprocessors=MULTIPROCESSORS)
+    blocks, parts, actual, inputs = min(turns, blocks or turns), shared or usual_parts, None, Placed(x, offset)
     out, mean, rstd = unset(x.shape, x.dtype, offset), unset((rows, 1), wide), unset((rows, 1), wide)
     if parts > 1:
-        found, first = unset((rows, parts, 3), wide), _instance("layer_norm_parts", x.dtype, width)
-        emulated.launch(first, ((turns, parts), block), given, found, int(centered), rows, cols, **how)
+        actual, first = unset((rows, parts, 3), wide), _instance("layer_norm_parts", x.dtype, width)
+        emulated.launch(first, ((turns, parts), block), inputs, actual, int(centered), rows, cols, **how)
     emulated.launch(
-        _instance("layer_norm", x.dtype, width), ((blocks, parts), block), given, _placed(weight, offset),
-        _placed(bias, offset), found, out, mean if centered else None, rstd, eps, rows, cols, **how,
+        _instance("layer_norm", x.dtype, width), ((blocks, parts), block), inputs, _placed(weight, offset),
+        _placed(bias, offset), actual, out, mean if centered else None, rstd, eps, rows, cols, **how,
     )  # fmt: skip
     return out.result(), mean.result() if centered else None, rstd.result()
 
 
-def _sums(cols, dtype, wanted, parts):
+def _sums(cols, dtype, need, parts):
     """Places for dweight, dbias, and the sums of the grid's parts."""
-    found = [unset((cols,), dtype) if each else None for each in wanted]
-    length = distance(cols, dtype) + cols if all(wanted) else cols
-    return *found, unset((parts, length), kernels.wide(dtype)) if parts > 1 and any(wanted) else None
+    results = [unset((cols,), dtype) if needed else None for needed in need]
+    length = distance(cols, dtype) + cols if all(need) else cols
+    return *results, unset((parts, length), kernels.wide(dtype)) if parts > 1 and any(need) else None
 
 
 def _totals(dweight, dbias, partials):
     if partials is None:
-        return tuple(None if each is None else each.result() for each in (dweight, dbias))
+        return tuple(None if needed is None else needed.result() for needed in (dweight, dbias))
     sums, like = partials.result().sum(axis=0), (dweight or dbias).array
     cols = like.size
     starts = (0, len(sums) - cols)
     assert not sums[cols : len(sums) - cols].any()  # zeros between those of the weight and of the bias
     return tuple(
-        None if each is None else sums[start : start + cols].astype(like.dtype)
-        for start, each in zip(starts, (dweight, dbias), strict=True)
+        None if needed is None else sums[start : start + cols].astype(like.dtype)
+        for start, needed in zip(starts, (dweight, dbias), strict=True)
     )
 
 
@@ -58,15 +58,15 @@ def backward(g, x, weight, mean, rstd, need=(True, True), offset=0, parts=None, 
     """dx, dweight and dbias; `need` is about the last two, which want one block to a row."""
     (rows, cols), width = x.shape, width_of(x, offset)
     most = PARTS if any(need) else None
-    (turns, wanted), block = kernels.row_turns(rows, cols, width, x.itemsize, most, MULTIPROCESSORS)
-    parts, shared, found = parts or turns, shared or wanted, None
+    (turns, usual_parts), block = kernels.row_turns(rows, cols, width, x.itemsize, most, MULTIPROCESSORS)
+    parts, shared, actual = parts or turns, shared or usual_parts, None
     dx, sums = unset(x.shape, x.dtype, offset), _sums(cols, x.dtype, need, parts)
-    given = Placed(g, offset), Placed(x, offset), _placed(weight, offset), _placed(mean), Placed(rstd)
+    inputs = Placed(g, offset), Placed(x, offset), _placed(weight, offset), _placed(mean), Placed(rstd)
     if shared > 1:
-        found, first = unset((rows, shared, 2), kernels.wide(x.dtype)), "layer_norm_backward_parts"
-        emulated.launch(_instance(first, x.dtype, width), ((turns, shared), block), *given, found, rows, cols, **how)
+        actual, first = unset((rows, shared, 2), kernels.wide(x.dtype)), "layer_norm_backward_parts"
+        emulated.launch(_instance(first, x.dtype, width), ((turns, shared), block), *inputs, actual, rows, cols, **how)
     emulated.launch(
-        _instance("layer_norm_backward", x.dtype, width), ((parts, shared), block), *given, found, dx, *sums, rows,
+        _instance("layer_norm_backward", x.dtype, width), ((parts, shared), block), *inputs, actual, dx, *sums, rows,
         cols, **how,
     )  # fmt: skip
     return dx.result(), *_totals(*sums)

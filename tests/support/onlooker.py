@@ -16,20 +16,20 @@ class Onlooker:
 
     def note(self):
         """A list that the trace shows at the end."""
-        found = self.seen[len(self.seen)] = []
-        return found
+        results = self.seen[len(self.seen)] = []
+        return results
 
     def do_watch(self, i):
         """How many gradients the hooks of a node get, and which of them are None."""
         x = self.readable(i)
         if x is None or x.grad_fn is None or x._is_view():
             return "skipped"  # hooks of a view that is written to are never called in PyTorch
-        found = self.note()
+        result = self.note()
 
         def called(name, gs):
             missing = [g is None for g in gs]
             if not all(missing):  # PyTorch calls hooks of nodes that no gradient reaches, too
-                found.append((name, missing))
+                result.append((name, missing))
 
         x.grad_fn.register_prehook(lambda gs: called("pre", gs))
         x.grad_fn.register_hook(lambda into, gs: called("post", gs))
@@ -39,7 +39,7 @@ class Onlooker:
         x = self.readable(i)
         if x is None or not x.is_leaf or not x.requires_grad:
             return "skipped"
-        found, node = self.note(), self.ns.autograd.graph.get_gradient_edge(x).node
+        result, node = self.note(), self.ns.autograd.graph.get_gradient_edge(x).node
         arrived = True  # PyTorch calls the hooks of a leaf with None, too, where a Function answered None
 
         def tensor_hook(g):
@@ -49,7 +49,7 @@ class Onlooker:
 
         def called(name):
             if arrived and x.requires_grad:  # PyTorch calls the last two for one that was detached since
-                found.append(name)
+                result.append(name)
 
         x.register_hook(tensor_hook)
         x.register_post_accumulate_grad_hook(lambda t: called("accumulated"))
@@ -62,11 +62,11 @@ class Onlooker:
         x = self.readable(i)
         if x is None or not x.requires_grad or (x._is_view() and not x._base.requires_grad):
             return "skipped"
-        found = self.note()
+        result = self.note()
 
         def pack(t):
             if self.step not in ("grad", "materialized"):  # with create_graph PyTorch hands over the rest of that call
-                found.append("packed")
+                result.append("packed")
             return t
 
         def enter(g):

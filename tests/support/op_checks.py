@@ -75,16 +75,16 @@ class Spy:
         together = key in TOGETHER
 
         def watched(F, g, *args):
-            found = rule(F, g, *args)
-            if together and found is None:  # the rules are called instead
+            result = rule(F, g, *args)
+            if together and result is None:  # the rules are called instead
                 return None
             if together:
                 names = self.op.inputs * len(args[0]) if self.op.variadic else self.op.inputs
                 self.called += [name for name, need in zip(names, args[0], strict=True) if need]
             else:
                 self.called.append(key[5:])
-            self.dtypes += [str(x.dtype) for x in (found if together else (found,)) if x is not None]
-            return found
+            self.dtypes += [str(x.dtype) for x in (result if together else (result,)) if x is not None]
+            return result
 
         return watched
 

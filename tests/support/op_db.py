@@ -74,8 +74,8 @@ def whole(value: Any, dtype: str) -> Any:
         return [whole(item, dtype) for item in value]
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return value
-    found = np.nan_to_num(np.where(value >= 0, np.ceil(value), np.floor(value)), posinf=1, neginf=-1)
-    return (np.abs(found) if dtype in ("uint8", "bool") else found).astype(dtype)
+    result = np.nan_to_num(np.where(value >= 0, np.ceil(value), np.floor(value)), posinf=1, neginf=-1)
+    return (np.abs(result) if dtype in ("uint8", "bool") else result).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ class Row(_Fields):
 
     def draw_different(self, count: int) -> list[Sample]:
         """Samples without repetitions, at least `count` of them without an empty tensor."""
-        found: dict[Any, Sample] = {}
+        seen: dict[Any, Sample] = {}
         for seed in range(1, 2 * count):
-            found |= {(repr(s), *(a.tobytes() for a in s.arrays)): s for s in self.draw(seed)}
-            if sum(all(a.size for a in s.arrays) for s in found.values()) >= count:
-                return list(found.values())
+            seen |= {(repr(s), *(a.tobytes() for a in s.arrays)): s for s in self.draw(seed)}
+            if sum(all(a.size for a in s.arrays) for s in seen.values()) >= count:
+                return list(seen.values())
         raise ValueError(f"row {self.op}: its samples hold too few different numbers")
 
     def draw_in(self, dtype: str) -> list[Sample]:
@@ -221,15 +221,15 @@ def elementwise(
         def take(shapes: Sequence[tuple[int, ...]]) -> Sample:
             return Sample(*(domain(rng, *shapes[i % len(shapes)]) for i, domain in enumerate(domains)))
 
-        found = [take([(2, 3)]), take([()]), take([(0,)]), take([(2, 3, 2)])]
+        results = [take([(2, 3)]), take([()]), take([(0,)]), take([(2, 3, 2)])]
         if len(domains) > 1:
-            found += [take([(2, 3), (3,)]), take([(3,), (2, 1)]), take([(), (4,)]), take([(2, 1, 3), (1, 2, 1)])]
-            found += [take([(0, 3), (3,)])]
+            results += [take([(2, 3), (3,)]), take([(3,), (2, 1)]), take([(), (4,)]), take([(2, 1, 3), (1, 2, 1)])]
+            results += [take([(0, 3), (3,)])]
         for i, domain in enumerate(domains if numbers and len(domains) > 1 else ()):
             args: list[Any] = list(take([(2, 3)]).args)
             args[i] = float(domain(rng))
-            found.append(Sample(*args))
-        return found
+            results.append(Sample(*args))
+        return results
 
     row.setdefault("samples", samples)
     return Row(op, reference=reference, **row)
@@ -346,16 +346,16 @@ class Call:
     def function(self) -> Callable[..., Any]:
         """fn(*inputs) -> the floating outputs, for gradcheck."""
 
-        def rebuild(value: Any, given: list[Tensor]) -> Any:
+        def rebuild(value: Any, tensors: list[Tensor]) -> Any:
             if isinstance(value, list):
-                return [rebuild(item, given) for item in value]
-            for mine, theirs in zip(self.inputs, given, strict=True):
+                return [rebuild(item, tensors) for item in value]
+            for mine, theirs in zip(self.inputs, tensors, strict=True):
                 if value is mine:
                     return theirs
             return value
 
-        def fn(*given: Tensor) -> Any:
-            outs = as_tuple(self.row.call(*[rebuild(a, list(given)) for a in self.args], **self.sample.kwargs))
+        def fn(*tensors: Tensor) -> Any:
+            outs = as_tuple(self.row.call(*[rebuild(a, list(tensors)) for a in self.args], **self.sample.kwargs))
             return tuple(out for out in outs if out.requires_grad)
 
         return fn
@@ -375,8 +375,8 @@ def values(tensor: Tensor) -> np.ndarray:
 BETWEEN_RUNS = {"cpu": 0.0, "cuda": 1e-12}
 
 
-def assert_close(found: Tensor, expected: np.ndarray, tolerance: float, what: object = "") -> None:
+def assert_close(actual: Tensor, expected: np.ndarray, tolerance: float, what: object = "") -> None:
     """Equal shapes, and |found - expected| <= tolerance * (1 + |expected|); NaN and infinities in the same places."""
-    array = values(found)
+    array = values(actual)
     assert array.shape == expected.shape, f"{what}: shape {array.shape}, expected {expected.shape}"
     np.testing.assert_allclose(array, expected, rtol=tolerance, atol=tolerance, err_msg=str(what))

@@ -48,9 +48,9 @@ def outcome(m: Any, program: Any, *values: Any) -> Result | Exception:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            given = [tensor_of(m, value) for value in values]
-            outputs = tensors_in(m, program(m, *given))
-            inputs = [t for t in tensors_in(m, given) if t.requires_grad]
+            arguments = [tensor_of(m, value) for value in values]
+            outputs = tensors_in(m, program(m, *arguments))
+            inputs = [t for t in tensors_in(m, arguments) if t.requires_grad]
             roots = [o for o in outputs if o.requires_grad]
             gradients: Any = [None] * len(inputs)
             if roots and inputs:
@@ -72,9 +72,9 @@ def difference(ours: Result | Exception, theirs: Result | Exception) -> str | No
     if isinstance(theirs, Exception):
         if isinstance(ours, type(theirs)):
             return None
-        found = ours.outputs if isinstance(ours, Result) else f"{type(ours).__name__}: {ours}"
+        result = ours.outputs if isinstance(ours, Result) else f"{type(ours).__name__}: {ours}"
         kind = "refused" if isinstance(ours, Result) else "error"
-        return f"{kind}: PyTorch raises {type(theirs).__name__}: {theirs}; here {found}"
+        return f"{kind}: PyTorch raises {type(theirs).__name__}: {theirs}; here {result}"
     if isinstance(ours, Exception):
         return f"raises: PyTorch gives {theirs.outputs}; here {type(ours).__name__}: {ours}"
     if len(ours.outputs) != len(theirs.outputs):

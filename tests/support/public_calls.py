@@ -248,8 +248,8 @@ LINALG = {
     "matrix_power": [(lambda m, x, n=n: m.matrix_power(regular(m, x), n), SQUARE) for n in (3, -2, 0)],
     "pinverse": [(lambda m, x: m.pinverse(x), (4, 2))],
     "triangular_solve": [
-        (lambda m, x, y, given=given: tuple(m.triangular_solve(y, regular(m, x), *given)), SQUARE, (3, 2))
-        for given in ((), (False,), (True, True), (False, True, True))
+        (lambda m, x, y, words=words: tuple(m.triangular_solve(y, regular(m, x), *words)), SQUARE, (3, 2))
+        for words in ((), (False,), (True, True), (False, True, True))
     ],
     "svd": [(lambda m, x: m.svd(x)[1], (4, 2)), (lambda m, x: m.svd(x, compute_uv=False)[1], (2, 3)),
             (lambda m, x: (lambda r: (r[0] * r[1].exp()) @ r[2].mT)(m.svd(x)), (4, 2))],

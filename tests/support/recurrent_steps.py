@@ -8,15 +8,15 @@ def samples(gates, states, weights):
     """Samples of small layers; `weights` makes what follows the states, in two ways, from the number of units."""
 
     def make(rng):
-        found = []
+        samples = []
         for sizes, units, reverse, way in (
             ((2, 2), 2, False, 0), ((2, 1), 2, False, 1), ((2, 1), 2, True, 0), ((1, 1), 3, True, 1),
             ((0, 0), 2, False, 0),
         ):  # fmt: skip
             first = [normal(rng, sizes[0], units) for _ in range(states)]
             rest = weights(rng, units)[way]
-            found.append(Sample(normal(rng, sum(sizes), gates * units), *first, *rest, sizes=sizes, reverse=reverse))
-        return found
+            samples.append(Sample(normal(rng, sum(sizes), gates * units), *first, *rest, sizes=sizes, reverse=reverse))
+        return samples
 
     return make
 
@@ -34,17 +34,17 @@ class Library:
 def walk(library, step, x, states, sizes, reverse):
     """step(x, *states) -> (states, others) at each step. Returns the rows of states and others, and the last states."""
     starts = np.cumsum((0, *sizes))
-    found, last, now = [None] * len(sizes), [[None] * sizes[0] for _ in states], [s[:0] for s in states]
+    results, last, now = [None] * len(sizes), [[None] * sizes[0] for _ in states], [s[:0] for s in states]
     for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
         size = sizes[t]
         now = [library.join([n[:size], s[len(n) : size]]) for n, s in zip(now, states, strict=True)]
         now, others = step(x[starts[t] : starts[t + 1]], *now)
-        found[t] = (*now, *others)
+        results[t] = (*now, *others)
         for k, rows in enumerate(now):
             for i in range(size):
                 last[k][i] = rows[i : i + 1]
-    rows = [library.join(parts) for parts in zip(*found, strict=True)]
-    return rows, [library.join(each) if each else s for each, s in zip(last, states, strict=True)]
+    rows = [library.join(parts) for parts in zip(*results, strict=True)]
+    return rows, [library.join(rest) if rest else s for rest, s in zip(last, states, strict=True)]
 
 
 def parts(x, count):

@@ -33,9 +33,9 @@ class Drawn(NamedTuple):
     examples: list[list[np.ndarray]]
 
 
-def outputs(found: Any) -> list[Any]:
+def outputs(actual: Any) -> list[Any]:
     """The tensors in a result; other values, such as a bool, must not differ between examples."""
-    return [x for x in public_calls.flat(found) if isinstance(x, ag.Tensor)]
+    return [x for x in public_calls.flat(actual) if isinstance(x, ag.Tensor)]
 
 
 def _scaled(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
@@ -44,11 +44,11 @@ def _scaled(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
 
 
 def _of_table(name: str) -> list[Drawn]:
-    rng, found = np.random.default_rng(1), []
+    rng, result = np.random.default_rng(1), []
     for i, (call, *shapes) in enumerate(public_calls.CALLS[name]):
         examples = [[np.asarray(rng.normal(size=s)) for s in shapes] for _ in range(N)]
-        found.append(Drawn(f"{name}-{i}", name, lambda *x, call=call: outputs(call(ag, *x)), examples))
-    return found
+        result.append(Drawn(f"{name}-{i}", name, lambda *x, call=call: outputs(call(ag, *x)), examples))
+    return result
 
 
 def _filled(value: Any, take: Callable[[], Any]) -> Any:
@@ -67,38 +67,38 @@ def _arrays(value: Any) -> list[np.ndarray]:
 
 
 def _of_arguments(label: str, name: str, function: Any, args: Any, kwargs: dict[str, Any]) -> Drawn:
-    given = (tuple(args), tuple(kwargs.values()))
+    structure = (tuple(args), tuple(kwargs.values()))
 
     def run(*tensors: Any) -> list[Any]:
         left = iter(tensors)
-        positional, named = _filled(given, lambda: next(left))
+        positional, named = _filled(structure, lambda: next(left))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             return outputs(function(*positional, **dict(zip(kwargs, named, strict=True))))
 
-    return Drawn(label, name, run, _scaled(_arrays(given)))
+    return Drawn(label, name, run, _scaled(_arrays(structure)))
 
 
 def public() -> dict[str, list[Drawn]]:
     """The calls of the public functions, by name; those without floating-point tensors are left out."""
-    found = [call for name in public_calls.CALLS for call in _of_table(name)]
+    results = [call for name in public_calls.CALLS for call in _of_table(name)]
     for i, case in enumerate([*composite_cases.CASES, *composite_cases.COUNTS, *composite_cases.VALUES]):
         name = "nn.functional.pdist" if case.name == "pdist" else case.name
-        found.append(_of_arguments(f"{name}-c{i}", name, operator.attrgetter(name)(ag), case.args, case.kwargs))
+        results.append(_of_arguments(f"{name}-c{i}", name, operator.attrgetter(name)(ag), case.args, case.kwargs))
     rng = np.random.default_rng(2)
     for name, case in nn_cases.CASES.items():
         function = getattr(ag.nn.functional, name)
         for i, (args, kwargs) in enumerate(case(rng)):
             label = f"nn.functional.{name}-f{i}"
-            found.append(_of_arguments(label, f"nn.functional.{name}", function, args, kwargs))
-    return _by_name([call for call in found if call.examples[0]])
+            results.append(_of_arguments(label, f"nn.functional.{name}", function, args, kwargs))
+    return _by_name([call for call in results if call.examples[0]])
 
 
 def _by_name(calls: list[Drawn]) -> dict[str, list[Drawn]]:
-    found: dict[str, list[Drawn]] = {}
+    seen: dict[str, list[Drawn]] = {}
     for call in calls:
-        found.setdefault(call.name, []).append(call)
-    return found
+        seen.setdefault(call.name, []).append(call)
+    return seen
 
 
 # ---- ops and modules -------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def of_row(row: Any) -> list[Drawn]:
 
     Inputs that must not require grad are constants.
     """
-    draws, found = [row.draw(seed) for seed in range(N)], []
+    draws, results = [row.draw(seed) for seed in range(N)], []
     for k, first in enumerate(draws[0]):
         samples = [draw[k] for draw in draws]
         if len({repr(sample) for sample in samples}) > 1:
@@ -123,13 +123,13 @@ def of_row(row: Any) -> list[Drawn]:
                     for name, a in itertools.zip_longest(row.definition.inputs[: len(args)], args)]
             return outputs(row.call(*args, **first.kwargs))
 
-        found.append(Drawn(f"{first}", row.op, run, [sample.arrays for sample in samples]))
-    return [call for call in found if call.examples[0]]
+        results.append(Drawn(f"{first}", row.op, run, [sample.arrays for sample in samples]))
+    return [call for call in results if call.examples[0]]
 
 
 def of_module(name: str, training: bool) -> list[Drawn]:
     """The cases of a module, as functions of its parameters and inputs."""
-    found = []
+    seen = []
     for args, kwargs, arrays in (module_cases.CASES | module_cases.LOSSES)[name]:
         made, inputs = _module(name, args, kwargs), [ag.tensor(a) for a in arrays]
         made(*inputs)  # a lazy one gets its parameters
@@ -143,8 +143,8 @@ def of_module(name: str, training: bool) -> list[Drawn]:
 
         drawn = [[p.numpy(force=True) for _, p in made.named_parameters()] + list(arrays)]
         drawn += [[a * (1 - 0.06 * k) if a.dtype == np.float64 else a for a in drawn[0]] for k in range(1, N)]
-        found.append(Drawn(name, name, run, drawn))
-    return found
+        seen.append(Drawn(name, name, run, drawn))
+    return seen
 
 
 def _module(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -187,8 +187,8 @@ def movable(call: Drawn) -> list[int]:
     outs = call.run(*xs)
     if not live:
         return at
-    found = ag.autograd.grad([outs[i].sum() for i in live], [xs[i] for i in at], allow_unused=True)
-    return [i for i, g in zip(at, found, strict=True) if g is not None]
+    grads = ag.autograd.grad([outs[i].sum() for i in live], [xs[i] for i in at], allow_unused=True)
+    return [i for i, g in zip(at, grads, strict=True) if g is not None]
 
 
 def squares(call: Drawn, live: list[int]) -> Callable[..., Any]:
@@ -201,16 +201,16 @@ def squares(call: Drawn, live: list[int]) -> Callable[..., Any]:
     return loss
 
 
-def gradients(outs: Any, xs: list[Any], given: Any = None) -> list[np.ndarray]:
+def gradients(outs: Any, xs: list[Any], structure: Any = None) -> list[np.ndarray]:
     """By reverse mode on plain tensors; zeros where there are none."""
-    found = ag.autograd.grad(outs, xs, given, allow_unused=True)
-    return [np.zeros(x.shape) if g is None else array_of(g) for g, x in zip(found, xs, strict=True)]
+    grads = ag.autograd.grad(outs, xs, structure, allow_unused=True)
+    return [np.zeros(x.shape) if g is None else array_of(g) for g, x in zip(grads, xs, strict=True)]
 
 
-def compare(found: Any, expected: list[list[np.ndarray]], what: str, tolerance: float = 1e-8) -> None:
+def compare(actual: Any, expected: list[list[np.ndarray]], what: str, tolerance: float = 1e-8) -> None:
     """`found` has one tensor per output, with the examples along dimension 0; `expected` has a list per example."""
-    assert len(found) == len(expected[0]), what
-    for j, out in enumerate(found):
+    assert len(actual) == len(expected[0]), what
+    for j, out in enumerate(actual):
         loop = np.stack([outs[j] for outs in expected])
         np.testing.assert_allclose(array_of(out), loop, rtol=tolerance, atol=tolerance, err_msg=what)
 
@@ -218,9 +218,9 @@ def compare(found: Any, expected: list[list[np.ndarray]], what: str, tolerance: 
 def assert_vmap(call: Drawn) -> None:
     """vmap gives what a loop over the examples gives, in the same dtypes."""
     expected = [call.run(*[ag.tensor(a) for a in arrays]) for arrays in call.examples]
-    found = func.vmap(lambda *x: tuple(call.run(*x)))(*stacked(call))
-    assert [out.dtype for out in found] == [out.dtype for out in expected[0]], call.label
-    compare(found, [[array_of(out) for out in outs] for outs in expected], call.label)
+    result = func.vmap(lambda *x: tuple(call.run(*x)))(*stacked(call))
+    assert [out.dtype for out in result] == [out.dtype for out in expected[0]], call.label
+    compare(result, [[array_of(out) for out in outs] for outs in expected], call.label)
 
 
 def tangents_of(call: Drawn, at: Sequence[int], seed: int) -> list[np.ndarray]:
@@ -230,10 +230,10 @@ def tangents_of(call: Drawn, at: Sequence[int], seed: int) -> list[np.ndarray]:
 
 def filled(tensors: list[Any], at: Sequence[int], values: Any) -> list[Any]:
     """`tensors` with `values` in place of those `at`."""
-    found = list(tensors)
+    results = list(tensors)
     for i, x in zip(at, values, strict=True):
-        found[i] = x
-    return found
+        results[i] = x
+    return results
 
 
 def assert_jvp(call: Drawn) -> None:
@@ -291,5 +291,5 @@ def assert_vmap_of_jvp(call: Drawn) -> None:
 
     expected = [both([ag.tensor(a) for a in arrays], [ag.tensor(t) for t in moving[k]])
                 for k, arrays in enumerate(call.examples)]
-    found = func.vmap(both)(stacked(call), [ag.tensor(np.stack(t)) for t in zip(*moving, strict=True)])
-    compare(found, [[array_of(t) for t in each] for each in expected], call.label, 1e-7)
+    result = func.vmap(both)(stacked(call), [ag.tensor(np.stack(t)) for t in zip(*moving, strict=True)])
+    compare(result, [[array_of(t) for t in row] for row in expected], call.label, 1e-7)

@@ -31,10 +31,10 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes_round_trip(path, dtype, device):
-    wanted = getattr(ag, dtype if dtype != "bool" else "bool", None)
+    to_dtype = getattr(ag, dtype if dtype != "bool" else "bool", None)
     for values in ([0.0, 1.0, 0.5, -2.0], 1.0, [[]]):
         values = np.abs(values) if dtype.startswith("u") else values
-        t = ag.tensor(values, dtype=ag.float32, device=device).to(wanted)
+        t = ag.tensor(values, dtype=ag.float32, device=device).to(to_dtype)
         ag.save(t, path)
         back = ag.load(path, device=device)
         assert back.dtype == t.dtype
@@ -283,14 +283,14 @@ def test_safetensors_reads_every_kind_of_entry(path):
 
 
 def test_arrays_come_back_as_arrays(path, device):
-    given = ag.full((2,), 3.0, device=device).array
-    obj = {"a": np.arange(3.0)[::-1], "row": np.arange(2).view(np.recarray), "mine": given, "number": np.float32(0.5)}
+    mine = ag.full((2,), 3.0, device=device).array
+    obj = {"a": np.arange(3.0)[::-1], "row": np.arange(2).view(np.recarray), "mine": mine, "number": np.float32(0.5)}
     ag.save(obj, path)
     back = ag.load(path, device=device)
     assert type(back["a"]) is np.ndarray
     assert back["a"].tolist() == [2, 1, 0]
     assert back["row"].tolist() == [0, 1]
-    assert type(back["mine"]) is type(given)
+    assert type(back["mine"]) is type(mine)
     assert back["mine"].tolist() == [3, 3]
     assert back["number"] == 0.5
     assert type(ag.load(path)["mine"]) is np.ndarray
@@ -373,12 +373,12 @@ def test_a_symbolic_link_stays_one(tmp_path):
 def test_a_pipe_is_written_to(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    found = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    seen = []
+    reader = threading.Thread(target=lambda: seen.append(pipe.read_bytes()))
     reader.start()
     ag.save(ag.ones(2), pipe)
     reader.join()
-    assert ag.load(io.BytesIO(found[0])).tolist() == [1, 1]
+    assert ag.load(io.BytesIO(seen[0])).tolist() == [1, 1]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 

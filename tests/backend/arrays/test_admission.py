@@ -196,10 +196,10 @@ def test_memory_of_other_libraries_is_copied_by_tensor_alone():
         def __array__(self, dtype=None, copy=None):
             return self.array
 
-    given = Exporter()
-    ag.tensor(given).zero_()
-    ag.asarray(given, copy=True).zero_()
-    assert given.array.tolist() == [1, 1]
+    exporter = Exporter()
+    ag.tensor(exporter).zero_()
+    ag.asarray(exporter, copy=True).zero_()
+    assert exporter.array.tolist() == [1, 1]
 
 
 @pytest.mark.cpu

@@ -9,9 +9,9 @@ pytestmark = pytest.mark.cpu
 HALF, SINGLE = np.dtype("float16"), np.dtype("float32")
 
 
-def same(found, expected):
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found.view(f"i{found.itemsize}"), expected.view(f"i{found.itemsize}"))
+def same(actual, expected):
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual.view(f"i{actual.itemsize}"), expected.view(f"i{actual.itemsize}"))
 
 
 def test_every_float16_keeps_its_value():

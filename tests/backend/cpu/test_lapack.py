@@ -77,12 +77,12 @@ def positive(*shape):
     return a @ a.swapaxes(-1, -2) + np.eye(shape[-1])
 
 
-def as_tuple(found):
-    return found if isinstance(found, tuple) else (found,)
+def as_tuple(actual):
+    return actual if isinstance(actual, tuple) else (actual,)
 
 
-def assert_same(found, expected):
-    for f, e in zip(as_tuple(found), as_tuple(expected), strict=True):
+def assert_same(actual, expected):
+    for f, e in zip(as_tuple(actual), as_tuple(expected), strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-12, atol=1e-12)
 
 
@@ -181,7 +181,7 @@ def test_solve_triangular_solves(shape, upper, unit):
 def test_lu_of_many_matrices_is_that_of_each(shape):
     a = np.random.default_rng(0).integers(-1, 2, shape).astype("float64")  # many are singular, with equal pivots
     factors, pivots, info = lapack.lu(a)
-    each = [lapack.lu(matrix) for matrix in a.reshape(-1, *shape[-2:])]
-    np.testing.assert_allclose(factors.reshape(-1, *shape[-2:]), [one[0] for one in each], atol=1e-12)
-    np.testing.assert_array_equal(pivots.reshape(len(each), -1), [one[1] for one in each])
-    np.testing.assert_array_equal(np.ravel(info), [one[2] for one in each])
+    alone = [lapack.lu(matrix) for matrix in a.reshape(-1, *shape[-2:])]
+    np.testing.assert_allclose(factors.reshape(-1, *shape[-2:]), [one[0] for one in alone], atol=1e-12)
+    np.testing.assert_array_equal(pivots.reshape(len(alone), -1), [one[1] for one in alone])
+    np.testing.assert_array_equal(np.ravel(info), [one[2] for one in alone])

@@ -37,9 +37,9 @@ def test_equals_numpys(shape, dtype):
     zero_dim = sample(dtype, (), 4)
     pairs = [(a, b), (a, small), (small, b), (a, zero_dim), (zero_dim, b), (a.T.copy().T, b[::-1])]
     for x, y in pairs:
-        found, expected = numpy_ops.where(mask, x, y), np.where(mask, x, y)
-        assert found.dtype == expected.dtype == dtype
-        np.testing.assert_array_equal(bits(found), bits(expected))
+        result, expected = numpy_ops.where(mask, x, y), np.where(mask, x, y)
+        assert result.dtype == expected.dtype == dtype
+        np.testing.assert_array_equal(bits(result), bits(expected))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -47,19 +47,19 @@ def test_equals_numpys(shape, dtype):
 def test_numbers(dtype, number):
     mask = np.random.default_rng(0).random(COUNT) < 0.5
     a = sample(np.dtype(dtype), COUNT, 1)
-    for found, expected in ((numpy_ops.where(mask, a, number), np.where(mask, a, number)),
+    for actual, expected in ((numpy_ops.where(mask, a, number), np.where(mask, a, number)),
                             (numpy_ops.where(mask, number, a), np.where(mask, number, a))):
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(bits(found), bits(expected))
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(bits(actual), bits(expected))
 
 
 def test_what_it_leaves_to_numpy():
     mask = np.random.default_rng(0).random(COUNT) < 0.5
     whole, single = np.arange(COUNT), np.arange(COUNT, dtype=np.float32)
     for a, b in ((whole, 0.5), (0.5, whole), (1.0, 2.0), (whole, single), (single, np.float64(3))):
-        found, expected = numpy_ops.where(mask, a, b), np.where(mask, a, b)
-        assert found.dtype == expected.dtype or (b is not whole and isinstance(b, np.float64))
-        np.testing.assert_array_equal(found, expected)
+        result, expected = numpy_ops.where(mask, a, b), np.where(mask, a, b)
+        assert result.dtype == expected.dtype or (b is not whole and isinstance(b, np.float64))
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_gradients_of_large_selections():

@@ -22,8 +22,8 @@ def joined(low, high):
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
 def test_known_answers(counter, key, answer):
-    found = words(joined(*key), joined(*counter[:2]), 1, turn=joined(*counter[2:]))
-    assert found.tolist() == [list(answer)]
+    result = words(joined(*key), joined(*counter[:2]), 1, turn=joined(*counter[2:]))
+    assert result.tolist() == [list(answer)]
 
 
 def test_counters_go_on():

@@ -23,23 +23,23 @@ def uniform(*shape):
     return np.random.default_rng(0).random(shape, np.float32)
 
 
-def error(found, exact):
+def error(actual, exact):
     """The largest relative error; what is near 0 counts in ulps of the largest."""
-    found, exact = (np.asarray(x, np.float64) for x in (found, exact))
-    assert found.shape == exact.shape
-    return np.max(np.abs(found - exact) / np.maximum(np.abs(exact), np.abs(exact).max() * 1e-3))
+    actual, exact = (np.asarray(x, np.float64) for x in (actual, exact))
+    assert actual.shape == exact.shape
+    return np.max(np.abs(actual - exact) / np.maximum(np.abs(exact), np.abs(exact).max() * 1e-3))
 
 
 def check(compute, device, *arrays):
     """compute(library, *leaves) in float32 against float64 and against PyTorch."""
     wide = [ag.tensor(x.astype(np.float64), device="cpu", requires_grad=True) for x in arrays]
     exact = compute(ag, *wide).detach().numpy()
-    found = compute(ag, *[ag.tensor(x, device=device, requires_grad=True) for x in arrays]).detach().cpu()
-    assert found.dtype == ag.float32
+    result = compute(ag, *[ag.tensor(x, device=device, requires_grad=True) for x in arrays]).detach().cpu()
+    assert result.dtype == ag.float32
     theirs = 4 * ULP  # where there is no PyTorch
     if torch:
         theirs = error(compute(torch, *[torch.tensor(x, requires_grad=True) for x in arrays]).detach().numpy(), exact)
-    assert error(found.numpy(), exact) <= 4 * theirs + 6 * ULP, f"PyTorch's error: {theirs}"
+    assert error(result.numpy(), exact) <= 4 * theirs + 6 * ULP, f"PyTorch's error: {theirs}"
 
 
 def leave_to_the_gpu(device):
@@ -114,9 +114,9 @@ def test_every_axis_of_every_view(view, axis, dtype):
     for shape in [(70, 3, 90), (200, 80, 4), (1, 900, 5), (300, 1, 7), (2, 3, 4), (0, 3, 4), (70, 0, 90)]:
         x = view(np.random.default_rng(0).random(shape).astype(dtype))
         for keepdims in (False, True):
-            found, expected = sums.total(x, axis, keepdims), np.add.reduce(x, axis, keepdims=keepdims)
-            assert (found.dtype, np.shape(found)) == (x.dtype, np.shape(expected))
-            np.testing.assert_allclose(found, expected, 1e-5 if dtype == "float32" else 1e-13)
+            result, expected = sums.total(x, axis, keepdims), np.add.reduce(x, axis, keepdims=keepdims)
+            assert (result.dtype, np.shape(result)) == (x.dtype, np.shape(expected))
+            np.testing.assert_allclose(result, expected, 1e-5 if dtype == "float32" else 1e-13)
 
 
 @pytest.mark.parametrize("shape", [(1_000, 3), (1_000, 300), (5, 1_000, 3)])
@@ -125,9 +125,9 @@ def test_infinities_and_nan(values, shape, device):
     x = np.zeros(shape, np.float32)
     x[..., 100 : 100 + len(values), 1] = values
     with np.errstate(invalid="ignore"):
-        found, expected = ag.tensor(x, device=device).sum(-2).cpu().numpy(), x.sum(-2)
-    np.testing.assert_array_equal(found, expected)
-    assert not found[..., [0, 2]].any()
+        result, expected = ag.tensor(x, device=device).sum(-2).cpu().numpy(), x.sum(-2)
+    np.testing.assert_array_equal(result, expected)
+    assert not result[..., [0, 2]].any()
 
 
 def test_halves_are_rounded_once(device):
@@ -274,8 +274,8 @@ def test_products_of_many_terms(shapes, turned):
     a, b = [rng.random(shape[:-2] + shape[-2:][:: -1 if turned else 1], np.float32) for shape in shapes]
     if turned:
         a, b = a.swapaxes(-1, -2), b.swapaxes(-1, -2)
-    found = (ag.from_numpy(a) @ ag.from_numpy(b)).numpy()
+    result = (ag.from_numpy(a) @ ag.from_numpy(b)).numpy()
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    assert found.shape == exact.shape
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, exact, rtol=8 * ULP)
+    assert result.shape == exact.shape
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, exact, rtol=8 * ULP)

@@ -20,15 +20,15 @@ def _restored():
 
 def seen(blocks=6, patience=0.2):
     """The number of threads that take blocks if each waits a moment for the others."""
-    found, deadline = set(), time.monotonic() + patience
+    result, deadline = set(), time.monotonic() + patience
 
     def work(start, stop):
-        found.add(threading.get_ident())
-        while len(found) < 3 and time.monotonic() < deadline:
+        result.add(threading.get_ident())
+        while len(result) < 3 and time.monotonic() < deadline:
             time.sleep(0.001)
 
     rows.in_blocks(blocks, 1, work)
-    return len(found)
+    return len(result)
 
 
 def test_our_threads_are_limited_and_those_of_blas_are_as_the_user_has_them():

@@ -36,8 +36,8 @@ def draw(xp, *shape, dtype="float64"):
     return xp.asarray(np.random.randn(*shape).astype(backend.arrays.dtypes.as_dtype(dtype)))
 
 
-def close(found, expected, tolerance):
-    np.testing.assert_allclose(backend.to_numpy(found).astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+def close(actual, expected, tolerance):
+    np.testing.assert_allclose(backend.to_numpy(actual).astype(np.float64), expected, rtol=tolerance, atol=tolerance)
 
 
 def wide(x):
@@ -75,11 +75,11 @@ def test_dense_rows_or_columns_are_not_copied(xp, layout):
 def test_batches(xp, a, b, launched):
     a, b = draw(xp, *a), draw(xp, *b)
     with profiler.count() as counts:
-        found = cublas.matmul(a, b)
+        result = cublas.matmul(a, b)
     assert counts.launches == launched
     expected = wide(a) @ wide(b)
-    assert found.shape == expected.shape
-    close(found, expected, 1e-12)
+    assert result.shape == expected.shape
+    close(result, expected, 1e-12)
 
 
 @pytest.mark.parametrize("right", LAYOUTS)
@@ -94,9 +94,9 @@ def test_every_layout_of_a_batch(xp, left, right):
 def test_a_shared_left_operand_is_one_product_where_the_right_one_is_stored_by_columns(xp):
     a, b = draw(xp, 3, 4), LAYOUTS["columns"](xp, draw(xp, 7, 4, 5))
     with profiler.count() as counts:
-        found = cublas.matmul(a, b)
+        result = cublas.matmul(a, b)
     assert counts.launches == {"gemm": 1}
-    close(found, wide(a) @ wide(b), 1e-12)
+    close(result, wide(a) @ wide(b), 1e-12)
 
 
 def test_an_expanded_operand_is_not_copied_for_each_matrix(xp):
@@ -111,9 +111,9 @@ def test_an_expanded_operand_is_not_copied_for_each_matrix(xp):
 def test_dtypes_round_once(xp, dtype, tolerance):
     """4096 products of 1 + small: a sum kept in float16 would be off by far more."""
     a, b = xp.abs(draw(xp, 3, 4096)).astype(dtype), xp.abs(draw(xp, 4096, 5)).astype(dtype)
-    found = cublas.matmul(a, b)
-    assert found.dtype == a.dtype
-    np.testing.assert_allclose(wide(found), wide(a) @ wide(b), rtol=tolerance)
+    result = cublas.matmul(a, b)
+    assert result.dtype == a.dtype
+    np.testing.assert_allclose(wide(result), wide(a) @ wide(b), rtol=tolerance)
     batch = cublas.matmul(xp.stack([a, a]), xp.stack([b, b]))
     np.testing.assert_allclose(wide(batch[1]), wide(a) @ wide(b), rtol=tolerance)
 
@@ -209,10 +209,10 @@ def linear_leaves():
 def test_input_and_weight_gradients_are_separate_launches():
     x, weight = linear_leaves()
     x.requires_grad_()
-    for wanted, products in [([x], 1), ([weight], 1), ([x, weight], 2)]:
+    for inputs, products in [([x], 1), ([weight], 1), ([x, weight], 2)]:
         out = ag.linear(x, weight).sum()
         with profiler.count() as counts:
-            ag.autograd.grad(out, wanted)
+            ag.autograd.grad(out, inputs)
         assert sum(counts.matmuls.values()) == counts.launches["gemm"] == products
 
 
@@ -221,9 +221,9 @@ def test_work_goes_to_the_current_stream(xp):
     a, b = draw(xp, 64, 64), draw(xp, 64, 64)
     xp.cuda.Stream.null.synchronize()
     with stream:
-        found = cublas.matmul(a, b)
+        result = cublas.matmul(a, b)
     stream.synchronize()
-    close(found, wide(a) @ wide(b), 1e-11)
+    close(result, wide(a) @ wide(b), 1e-11)
 
 
 @pytest.mark.emulated
@@ -233,7 +233,7 @@ def test_another_stream_must_wait_for_a_product(xp):
     a, b = draw(xp, 8, 8), draw(xp, 8, 8)
     xp.cuda.Stream.null.synchronize()
     with xp.cuda.Stream(non_blocking=True):
-        found = cublas.matmul(a, b)
+        result = cublas.matmul(a, b)
     with xp.cuda.Stream(non_blocking=True), pytest.raises(HazardError):
-        cublas.matmul(found, b)
+        cublas.matmul(result, b)
     xp.cuda.Device().synchronize()  # a and b may not be freed while the product reads them

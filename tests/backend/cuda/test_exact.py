@@ -23,13 +23,13 @@ def on_cuda(array):
     return ag.tensor(array, device="cuda")
 
 
-def same(found, expected):
+def same(actual, expected):
     """Equal dtypes and bits, but for the bits of NaN."""
-    found, expected = found.cpu().numpy(), np.asarray(expected)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
+    actual, expected = actual.cpu().numpy(), np.asarray(expected)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual.astype(np.float64), expected.astype(np.float64))
     known = ~np.isnan(expected.astype(np.float64))
-    np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(expected)[known])
+    np.testing.assert_array_equal(np.signbit(actual)[known], np.signbit(expected)[known])
 
 
 def floor_quotient(a, b):
@@ -93,9 +93,9 @@ def test_where_keeps_the_dtype_in_one_launch(dtype, request):
     x = on_cuda(np.array([1.5, -0.0, math.nan, -math.inf]).astype(DTYPES[dtype]))
     mask = ag.tensor([True, False, True, False], device="cuda")
     same(ag.where(mask, x, -x), np.where(mask.cpu().numpy(), x.cpu().numpy(), -x.cpu().numpy()))
-    found = ag.where(mask, x, -0.0)
-    assert found.dtype == x.dtype
-    assert np.signbit(found.cpu().numpy()).tolist()[1::2] == [True, True]
+    result = ag.where(mask, x, -0.0)
+    assert result.dtype == x.dtype
+    assert np.signbit(result.cpu().numpy()).tolist()[1::2] == [True, True]
     same(ag.where(x > 0, x.t(), x[::1]), x.cpu().numpy())
 
 
@@ -104,10 +104,10 @@ def test_where_keeps_the_dtype_in_one_launch(dtype, request):
 def test_where_is_one_launch(dtype, launches):
     x = on_cuda(np.ones(4).astype(DTYPES[dtype]))
     mask = x > 0
-    with launches() as found:
+    with launches() as launched:
         ag.where(mask, x, 0.0)
         ag.where(mask, x, x)
-    assert found.kernels == {"where": 2}
+    assert launched.kernels == {"where": 2}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -157,7 +157,7 @@ ZEROS = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("way", ZEROS)
 def test_negative_zero_keeps_its_sign(way, dtype):
-    found = ZEROS[way](on_cuda(np.ones(3).astype(DTYPES[dtype]))).detach().cpu().numpy()
-    assert found.size
-    assert not found.any()
-    assert np.signbit(found).all()
+    result = ZEROS[way](on_cuda(np.ones(3).astype(DTYPES[dtype]))).detach().cpu().numpy()
+    assert result.size
+    assert not result.any()
+    assert np.signbit(result).all()

@@ -42,10 +42,10 @@ class Deeper(ag.autograd.Function):
 
 def found_deep(look, levels=2 * MAX_NESTED + 2):
     """What `look()` returns on the second helper thread."""
-    found = []
+    seen = []
     x = ag.ones(3, requires_grad=True)
-    Deeper.apply(x, levels, lambda: found.append((threading.get_ident(), look()))).sum().backward()
-    ((thread, result),) = found
+    Deeper.apply(x, levels, lambda: seen.append((threading.get_ident(), look()))).sum().backward()
+    ((thread, result),) = seen
     assert thread != threading.get_ident()
     return result
 

@@ -43,8 +43,8 @@ def saved_by(case, x):
     return references.bias_activation(case[0], x, **case[1]) if from_result(case) else x
 
 
-def assert_near(found, expected, digits):
-    np.testing.assert_allclose(found, expected, rtol=digits, atol=digits, strict=True)
+def assert_near(actual, expected, digits):
+    np.testing.assert_allclose(actual, expected, rtol=digits, atol=digits, strict=True)
 
 
 @pytest.mark.parametrize("inputs", ["normal", "extreme"])
@@ -55,12 +55,12 @@ def test_references_are_the_ops(case, inputs):
     assert_near(references.bias_activation(name, x, **attributes), by_ops(case, RAW)(x), 1e-13)
     dx, dg, dx2 = ops_derivatives(case, x, g, h)
     assert_near(references.bias_activation_backward(name, g, saved, **attributes)[0], dx, 1e-12)
-    found = references.bias_activation_double_backward(name, h, zero, g, saved, **attributes)
-    assert_near(found[0], dg, 1e-12)
+    result = references.bias_activation_double_backward(name, h, zero, g, saved, **attributes)
+    assert_near(result[0], dg, 1e-12)
     if has_second_derivative(case):
-        assert_near(found[1], dx2, 1e-10)
+        assert_near(result[1], dx2, 1e-10)
     else:
-        assert not found[1].any()
+        assert not result[1].any()
         assert not np.nan_to_num(dx2).any()
 
 
@@ -73,10 +73,10 @@ def test_kernels_are_the_ops(case, inputs, dtype, digits):
     assert_near(forward(case, x), by_ops(case, RAW)(x), digits)
     dx, dg, dx2 = ops_derivatives(case, x, g, h)
     assert_near(backward(case, g, saved)[0], dx, digits * slope)
-    found = double_backward(case, h, None, g, saved)
-    assert_near(found[0], dg, digits * slope)
+    result = double_backward(case, h, None, g, saved)
+    assert_near(result[0], dg, digits * slope)
     if has_second_derivative(case):
-        assert_near(found[1], dx2, 10 * digits * slope**2)
+        assert_near(result[1], dx2, 10 * digits * slope**2)
 
 
 def test_derivatives_are_those_of_the_function():
@@ -105,9 +105,9 @@ def test_sine_of_angles_of_every_size(dtype):
     digits = np.finfo(dtype)
     sizes = 2.0 ** np.arange(digits.minexp + 1, digits.maxexp - 1, 0.37)
     x = np.concatenate([sizes, -sizes, np.pi * np.arange(0, 200, 0.5)]).astype(dtype)[None]
-    found = forward(("sine", {"frequency": 1.0}), x)
-    np.testing.assert_allclose(found, np.sin(x), rtol=0, atol=4 * digits.eps)
+    result = forward(("sine", {"frequency": 1.0}), x)
+    np.testing.assert_allclose(result, np.sin(x), rtol=0, atol=4 * digits.eps)
     small = np.abs(x) < 1e-3
-    np.testing.assert_allclose(found[small], x[small], rtol=1e-6)
+    np.testing.assert_allclose(result[small], x[small], rtol=1e-6)
     cosine = backward(("sine", {"frequency": 1.0}), np.ones_like(x), x, need_bias=False)[0]
     np.testing.assert_allclose(cosine, np.cos(x), rtol=0, atol=4 * digits.eps)

@@ -47,10 +47,10 @@ def test_forward_and_backward(dtype, shape, offset, order):
     x, bias, g = quarters(shape, dtype), quarters(shape[1:], dtype), quarters(shape, dtype)
     out = reference(RELU, x, bias)
     assert_same(forward(RELU, x, bias, offset, order=order), out)
-    for found, expected in zip(
+    for actual, expected in zip(
         backward(RELU, g, out, offset=offset, order=order), backward_reference(RELU, g, out), strict=True
     ):
-        assert_same(found, expected)
+        assert_same(actual, expected)
 
 
 @pytest.mark.parametrize(("shape", "order"), [((37, 24), "forward"), ((5, 7), "reverse"), ((37, 24), 1)], ids=str)
@@ -130,8 +130,8 @@ def test_in_place(case, dtype):
     x, g, bias = quarters((37, 24), dtype), quarters((37, 24), dtype), quarters((24,), dtype)
     assert_same(forward(case, x, bias, in_place=True), forward(case, x, bias))
     bias = None if from_result(case) else bias
-    for found, expected in zip(backward(case, g, x, bias, in_place=True), backward(case, g, x, bias), strict=True):
-        assert_same(found, expected)
+    for actual, expected in zip(backward(case, g, x, bias, in_place=True), backward(case, g, x, bias), strict=True):
+        assert_same(actual, expected)
 
 
 def test_sum_of_large_numbers_of_small_ones(dtype):

@@ -37,10 +37,10 @@ def test_results_are_those_of_the_references(xp, dtype, shape, offset):
     expected = bias_relu_reference(x_numbers, bias_numbers)
     assert_same(to_numpy(out), expected)
     assert_same(to_numpy(bias_relu(x)), bias_relu_reference(x_numbers))
-    for found, wanted in zip(
+    for actual, reference in zip(
         bias_relu_backward(g, out), bias_relu_backward_reference(g_numbers, expected), strict=True
     ):
-        assert_same(to_numpy(found), wanted)
+        assert_same(to_numpy(actual), reference)
     assert_same(to_numpy(kernels.column_sum(g)), references.column_sum(g_numbers))
     assert_same(to_numpy(kernels.row_sum(g)), references.row_sum(g_numbers))
 
@@ -54,7 +54,7 @@ def test_every_activation(xp, case, shape):
     (x, bias, g, gg, ggb), numbers = zip(*(draw(xp, size, np.dtype("float32")) for size in sizes), strict=True)
     out, value = kernels.bias_activation(name, x, bias, **attributes), reference("", case, *numbers[:2])
     saved, known = (out, value) if from_result(case) else (x, numbers[0])
-    found = [
+    results = [
         (out,), kernels.bias_activation_backward(name, g, saved, bias, **attributes),
         kernels.bias_activation_double_backward(name, gg, ggb, g, saved, bias, **attributes),
     ]  # fmt: skip
@@ -62,14 +62,14 @@ def test_every_activation(xp, case, shape):
         (value,), reference("_backward", case, numbers[2], known, numbers[1]),
         reference("_double_backward", case, *numbers[3:], numbers[2], known, numbers[1]),
     ]  # fmt: skip
-    for order, (arrays, values) in enumerate(zip(found, expected, strict=True)):
+    for order, (arrays, values) in enumerate(zip(results, expected, strict=True)):
         scale = 100 * attributes.get("frequency", 1) ** order
-        for array, wanted in zip(arrays, values, strict=True):
+        for array, right in zip(arrays, values, strict=True):
             if array is None:
                 assert not has_second_derivative(case)
-                assert not wanted.any()
+                assert not right.any()
             else:
-                assert_close(to_numpy(array), wanted, rtol=4e-6, atol=scale * 4e-6)
+                assert_close(to_numpy(array), right, rtol=4e-6, atol=scale * 4e-6)
 
 
 def reference(which, case, *arrays):
@@ -80,8 +80,8 @@ def test_only_what_is_needed(xp):
     x, b = xp.ones((6, 8), "float32"), xp.ones((8,), "float32")
     for i in range(3):
         need = tuple(j == i for j in range(3))
-        found = kernels.bias_activation_double_backward("silu", x, None, x, x, b, need=need)
-        assert [array is not None for array in found] == list(need)
+        result = kernels.bias_activation_double_backward("silu", x, None, x, x, b, need=need)
+        assert [array is not None for array in result] == list(need)
     with profiler.count() as counts:
         nothing = kernels.bias_activation_double_backward("relu", x, b, x, x, need=(False, True, True))
     assert nothing == (None, None, None)
@@ -186,9 +186,9 @@ def test_sums_of_half_types_use_it(dtype, dim, kernel):
     x = ag.tensor(np.random.randn(3, 5, 7), dtype=getattr(ag, dtype))
     for keepdim in (False, True):
         with ag.profiler.count() as c:
-            found = ag.sum(x, dim, keepdim)
+            result = ag.sum(x, dim, keepdim)
         assert c.launches == ({kernel: 1} if kernel else {})
         expected = ag.sum(x.cpu(), dim, keepdim)
-        assert found.dtype == expected.dtype
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found.tolist(), expected.tolist(), rtol=1e-2)
+        assert result.dtype == expected.dtype
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result.tolist(), expected.tolist(), rtol=1e-2)

@@ -34,8 +34,8 @@ def pair(request):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_column_sum(pair, shape, offset, order):
     x = quarters(shape, pair[0])
-    found = column_sum(x, pair[1], offset, order=order)
-    assert_same(found, x.sum(axis=0, dtype=kernels.wide(x.dtype)).astype(pair[1]))
+    result = column_sum(x, pair[1], offset, order=order)
+    assert_same(result, x.sum(axis=0, dtype=kernels.wide(x.dtype)).astype(pair[1]))
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (0, 3), (5, 0)])

@@ -99,8 +99,8 @@ USED = {"k": resources.Usage(registers=33, stack=0, spills=0, shared=1024)}
     ],
 )
 def test_wrong_table_is_noticed(table, fault):
-    (found,) = resources.faults(USED, table)
-    assert fault in found
+    (result,) = resources.faults(USED, table)
+    assert fault in result
 
 
 @pytest.mark.parametrize("registers", [40, 48])
@@ -123,9 +123,9 @@ def test_spills_are_noticed(arch):
 
 
 def test_stack_frame_is_noticed(arch):
-    found = resources.compile(INDEXING, ("bad",), arch)
-    assert found.usages["bad"].stack > 0
-    assert local_memory(found.ptx["bad"])
+    result = resources.compile(INDEXING, ("bad",), arch)
+    assert result.usages["bad"].stack > 0
+    assert local_memory(result.ptx["bad"])
 
 
 def local_memory(text):
@@ -160,7 +160,7 @@ def test_wide_instances_move_sixteen_bytes_at_once(ptx):
     assert len(wide) == sum(name.endswith(" 1>") for name in ptx)
     for name, text in wide.items():
         moves = re.findall(WIDE_MOVES.get(name.partition("<")[0], r"ld\.global\S*"), text)
-        if any(each.kind == "read" and each.name in BY_ROW for each in kernels.INSTANCES[name].parameters):
+        if any(p.kind == "read" and p.name in BY_ROW for p in kernels.INSTANCES[name].parameters):
             moves = [move for move in moves if not re.search(r"global\.nc\.[fb](32|64)$", move)]
         at_once = [bool(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", move)) for move in moves]
         if NARROW.match(name):

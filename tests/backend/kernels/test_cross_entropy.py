@@ -34,45 +34,46 @@ def forward(x, classes, reduction="mean", offset=0, shape=None, order="forward",
     kept = [*(unset((rows,), w) for _ in range(3)), unset((), w)]
     partials = unset((rows * parts, 4) if parts > 1 else (blocks, 2), w)
     weight = None if classes.weight is None else Placed(classes.weight)
-    given, how = (Placed(x, offset), Placed(classes.target), weight), {"order": order, "check": check}
+    inputs, how = (Placed(x, offset), Placed(classes.target), weight), {"order": order, "check": check}
     name, options = kernels.C_NAMES[x.dtype], (classes.ignore_index, classes.smoothing, REDUCTIONS.index(reduction))
-    emulated.launch(f"cross_entropy<{name}, {width}>", shape, *given, out, *kept, partials, *options, rows, cols, **how)
+    numbers = *options, rows, cols
+    emulated.launch(f"cross_entropy<{name}, {width}>", shape, *inputs, out, *kept, partials, *numbers, **how)
     if parts > 1:
         joining = (1, 1), kernels.held_tiles(rows, parts, 1, w.itemsize, 1)[1]
         ends = *options, parts, rows, cols
-        emulated.launch(f"cross_entropy_join<{name}>", joining, *given, partials, out, *kept, *ends, **how)
+        emulated.launch(f"cross_entropy_join<{name}>", joining, *inputs, partials, out, *kept, *ends, **how)
     elif reduction != "none" and blocks > 1:
         total = (1, 1), (kernels.THREADS, 1)
         emulated.launch(f"cross_entropy_total<{name}>", total, partials, out, kept[3], options[2], blocks, **how)
-    return out.result(), kernels.CrossEntropySaved(*[each.result() for each in kept])
+    return out.result(), kernels.CrossEntropySaved(*[array.result() for array in kept])
 
 
 def backward(g, x, classes, kept, offset=0, **how):
     (rows, cols), width = x.shape, width_of(x, offset)
     shape, dx = kernels.row_tiles(rows, cols, width, x.itemsize), unset(x.shape, x.dtype, offset)
     weight = None if classes.weight is None else Placed(classes.weight)
-    given = Placed(g), Placed(x, offset), Placed(classes.target), weight
+    inputs = Placed(g), Placed(x, offset), Placed(classes.target), weight
     numbers = int(g.ndim > 0), int(kept.factor.ndim > 0), classes.ignore_index, classes.smoothing, rows, cols
     name = f"cross_entropy_backward<{kernels.C_NAMES[x.dtype]}, {width}>"
-    emulated.launch(name, shape, *given, *[Placed(each) for each in kept], dx, *numbers, **how)
+    emulated.launch(name, shape, *inputs, *[Placed(array) for array in kept], dx, *numbers, **how)
     return dx.result()
 
 
-def close(found, expected, scale=1.0):
-    tolerance = ACCURACY[str(found.dtype)]
-    assert_close(found, expected, rtol=tolerance, atol=tolerance * scale)
+def close(actual, expected, scale=1.0):
+    tolerance = ACCURACY[str(actual.dtype)]
+    assert_close(actual, expected, rtol=tolerance, atol=tolerance * scale)
 
 
 def assert_right(x, classes, reduction, **how):
-    found, kept = forward(x, classes, reduction, **how)
-    expected, wanted = references.cross_entropy(x, classes, reduction)
+    result, kept = forward(x, classes, reduction, **how)
+    expected, reference = references.cross_entropy(x, classes, reduction)
     terms = 1 if reduction == "mean" else len(x) ** 0.5
-    close(found, expected, terms)
-    for one, other in zip(kept, wanted, strict=True):
+    close(result, expected, terms)
+    for one, other in zip(kept, reference, strict=True):
         assert_close(one, other, rtol=1e-5, atol=1e-5)
     g = quarters((len(x),) if reduction == "none" else (), x.dtype)
     close(backward(g, x, classes, kept, how.get("offset", 0)),
-          references.cross_entropy_backward(g, x, classes, wanted), 10)  # fmt: skip
+          references.cross_entropy_backward(g, x, classes, reference), 10)  # fmt: skip
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -100,10 +101,10 @@ def test_any_grid_gives_the_same(dtype, shape):
     (blocks, parts), (_, deep) = shape
     rows = 7 if parts == 1 else blocks * deep
     x, classes = draw((rows, 24), dtype, weighed=True, smoothing=0.25)
-    found, kept = forward(x, classes, shape=shape)
-    expected, wanted = forward(x, classes)
-    close(found, expected)
-    for one, other in zip(kept, wanted, strict=True):
+    result, kept = forward(x, classes, shape=shape)
+    expected, reference = forward(x, classes)
+    close(result, expected)
+    for one, other in zip(kept, reference, strict=True):
         assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
@@ -122,15 +123,15 @@ def test_orders_give_the_same_bits(dtype, shape):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_no_rows(dtype, reduction):
     classes = kernels.Classes(np.zeros(0, np.int64))
-    found, _ = forward(np.ones((0, 5), dtype), classes, reduction)
-    assert str(found.tolist()) == {"none": "[]", "sum": "0.0", "mean": "nan"}[reduction]
+    result, _ = forward(np.ones((0, 5), dtype), classes, reduction)
+    assert str(result.tolist()) == {"none": "[]", "sum": "0.0", "mean": "nan"}[reduction]
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_where_no_row_counts_gradients_are_zero(dtype, reduction):
     x, classes = quarters((6, 24), dtype), kernels.Classes(np.full(6, -100))
-    found, kept = forward(x, classes, reduction)
-    assert np.isnan(found).all() if reduction == "mean" else not found.any()
+    result, kept = forward(x, classes, reduction)
+    assert np.isnan(result).all() if reduction == "mean" else not result.any()
     assert not backward(np.ones((), dtype), x, classes, kept).any()
 
 
@@ -141,14 +142,14 @@ def test_nan_and_infinity_stay_in_their_row(dtype, cols, smoothing):
     x[1, 1], x[2, -1], x[3], x[4, 1:], x[5, 0] = np.nan, np.inf, -np.inf, -np.inf, -np.inf
     x[6] = np.nan
     classes = kernels.Classes(np.array([0, 0, 0, 0, 0, 0, -100, 0, 1]), None, -100, smoothing)
-    found, kept = forward(x, classes, "none")
-    expected, wanted = references.cross_entropy(x, classes, "none")
-    close(found, expected)
-    assert np.isnan(found.astype(float)).tolist() == [False, True, True, True, *[False] * 5]
-    assert found[4] == (np.inf if smoothing else 0)
-    assert found[5] == np.inf
+    result, kept = forward(x, classes, "none")
+    expected, reference = references.cross_entropy(x, classes, "none")
+    close(result, expected)
+    assert np.isnan(result.astype(float)).tolist() == [False, True, True, True, *[False] * 5]
+    assert result[4] == (np.inf if smoothing else 0)
+    assert result[5] == np.inf
     g = np.ones(9, dtype)
-    close(backward(g, x, classes, kept), references.cross_entropy_backward(g, x, classes, wanted))
+    close(backward(g, x, classes, kept), references.cross_entropy_backward(g, x, classes, reference))
 
 
 def test_a_factor_of_each_row(dtype):
@@ -168,15 +169,15 @@ def test_a_class_out_of_range_makes_its_row_nan(dtype, smoothing, shape):
     classes.target[1:5] = wrong
     outside = np.isin(np.arange(len(x)), [1, 2, 3, 4])
     for reduction in REDUCTIONS:
-        found, kept = forward(x, classes, reduction)
-        expected, wanted = references.cross_entropy(x, classes, reduction)
-        close(found, expected)
-        assert np.isnan(found.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
+        result, kept = forward(x, classes, reduction)
+        expected, reference = references.cross_entropy(x, classes, reduction)
+        close(result, expected)
+        assert np.isnan(result.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
         assert np.isnan(kept.counts).tolist() == outside.tolist()  # for second derivatives
-        g = np.ones(found.shape, dtype)
+        g = np.ones(result.shape, dtype)
         dx = backward(g, x, classes, kept)
         assert (np.isnan(dx.astype(float)) == outside[:, None]).all()
-        close(dx, references.cross_entropy_backward(g, x, classes, wanted), 10)
+        close(dx, references.cross_entropy_backward(g, x, classes, reference), 10)
 
 
 def test_large_logits_lose_nothing(dtype):
@@ -200,7 +201,7 @@ def test_few_logits_take_one_block_and_few_long_rows_several_each():
 def test_no_race_and_no_undefined_behaviour(dtype, reduction, offset, check):
     for shape in ((70, 24), (400, 40), (2, 18000)):
         x, classes = draw(shape, dtype, True, 0.25)
-        found, kept = forward(x, classes, reduction, offset, check=check)
-        assert_same(found, forward(x, classes, reduction, offset)[0])
-        g = np.ones(found.shape, dtype)
+        result, kept = forward(x, classes, reduction, offset, check=check)
+        assert_same(result, forward(x, classes, reduction, offset)[0])
+        g = np.ones(result.shape, dtype)
         assert_same(backward(g, x, classes, kept, offset, check=check), backward(g, x, classes, kept, offset))

@@ -17,12 +17,12 @@ def case(request):
     return request.param
 
 
-def assert_all_same(found, expected):
-    for array, wanted in zip(found, expected, strict=True):
-        if array is None or wanted is None:
-            assert array is wanted
+def assert_all_same(actual, expected):
+    for array, reference in zip(actual, expected, strict=True):
+        if array is None or reference is None:
+            assert array is reference
         else:
-            assert_same(array, wanted)
+            assert_same(array, reference)
 
 
 def reference(case, *arrays, **how):
@@ -55,9 +55,9 @@ def test_shapes_and_orders(dtype, shape, offset, order):
     """Of tanh, of results up to 1."""
     gg, ggb, g, out, _ = draw(shape, dtype)
     out /= dtype.type(4)
-    found = double_backward(TANH, gg, ggb, g, out, offset=offset, order=order)
-    for array, expected in zip(found, reference(TANH, gg, ggb, g, out), strict=True):
-        assert_close(array, expected, rtol=CLOSE[str(dtype)], atol=1e-3 if array is found[2] else 1e-6)
+    result = double_backward(TANH, gg, ggb, g, out, offset=offset, order=order)
+    for array, expected in zip(result, reference(TANH, gg, ggb, g, out), strict=True):
+        assert_close(array, expected, rtol=CLOSE[str(dtype)], atol=1e-3 if array is result[2] else 1e-6)
 
 
 @pytest.mark.parametrize(("shape", "order"), [((37, 24), "forward"), ((5, 7), "reverse"), ((37, 24), 1)], ids=str)
@@ -87,20 +87,20 @@ def test_absent_arrays_count_as_zeros(case, dtype):
     gg, ggb, g, saved, bias = draw((6, 16), dtype)
     zeros, zero = np.zeros_like(gg), np.zeros_like(ggb)
     bias = None if from_result(case) else bias
-    for absent, given in (((None, ggb), (zeros, ggb)), ((gg, None), (gg, zero)), ((None, None), (zeros, zero))):
-        found = double_backward(case, *absent, g, saved, bias)
-        assert_all_same(found, double_backward(case, *given, g, saved, bias))
+    for absent, present in (((None, ggb), (zeros, ggb)), ((gg, None), (gg, zero)), ((None, None), (zeros, zero))):
+        result = double_backward(case, *absent, g, saved, bias)
+        assert_all_same(result, double_backward(case, *present, g, saved, bias))
     assert_all_same(double_backward(case, gg, ggb, g, saved), double_backward(case, gg, ggb, g, saved, zero))
 
 
-@pytest.mark.parametrize("wanted", range(3))
-def test_each_result_alone(dtype, wanted):
+@pytest.mark.parametrize("alone", range(3))
+def test_each_result_alone(dtype, alone):
     arrays = draw((70, 24), dtype)
-    need = tuple(i == wanted for i in range(3))
+    need = tuple(i == alone for i in range(3))
     for parts in (1, 2):
-        found = double_backward(ELU, *arrays, need=need, parts=parts)
-        assert [array is not None for array in found] == list(need)
-        assert_same(found[wanted], double_backward(ELU, *arrays, parts=parts)[wanted])
+        result = double_backward(ELU, *arrays, need=need, parts=parts)
+        assert [array is not None for array in result] == list(need)
+        assert_same(result[alone], double_backward(ELU, *arrays, parts=parts)[alone])
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (0, 3), (5, 0)])

@@ -25,9 +25,9 @@ def dropout(x, mask, offset=0, in_place=False, order="forward", check="none"):
     size, vector = x.itemsize, kernels.VECTOR // x.itemsize
     name, cols = kernels.C_NAMES[x.dtype], mask.count if mask.per_bit == 1 else mask.per_bit
     width = 1 if offset % vector or cols % vector else vector
-    given = Placed(x, offset)
-    out = given if in_place else unset(x.shape, x.dtype, offset)
-    common = given, out, mask.seed, mask.start, round(mask.keep * 2**32), *NUMBERS
+    source = Placed(x, offset)
+    out = source if in_place else unset(x.shape, x.dtype, offset)
+    common = source, out, mask.seed, mask.start, round(mask.keep * 2**32), *NUMBERS
     if mask.per_bit == 1:
         group = max(vector, 4)
         shape = kernels.tiles(x.shape[0], -(-cols // group) * group, group, size)
@@ -69,10 +69,10 @@ def test_what_is_dropped_does_not_spread(dtype, per_bit):
     """NaN and infinity: gone where they are dropped, as `where` has it, and still there where they are kept."""
     mask, shape = masked(1, 40, per_bit)
     for value in (np.nan, np.inf, -np.inf):
-        found = dropout(np.full(shape, value, dtype), mask).astype(np.float64).ravel()
+        result = dropout(np.full(shape, value, dtype), mask).astype(np.float64).ravel()
         kept = np.repeat(references.mask_bits(mask), per_bit)
-        np.testing.assert_array_equal(found[kept], np.full(kept.sum(), value))
-        assert (found[~kept] == -2).all()
+        np.testing.assert_array_equal(result[kept], np.full(kept.sum(), value))
+        assert (result[~kept] == -2).all()
 
 
 @pytest.mark.parametrize(("keep", "share"), [(0.0, 0), (1.0, 1)])
@@ -88,8 +88,8 @@ def test_a_mask_depends_on_neither_dtype_nor_alignment_nor_what_follows():
     for per_bit, shape in ((1, (1, 64)), (6, (64, 6))):
         for dtype in DTYPES:
             for offset in (0, 1):
-                found = dropout(np.ones(shape, dtype), kernels.Mask(1, 2, 0.5, 64, per_bit), offset)
-                assert ((found > 0).reshape(64, per_bit) == expected[:, None]).all()
+                result = dropout(np.ones(shape, dtype), kernels.Mask(1, 2, 0.5, 64, per_bit), offset)
+                assert ((result > 0).reshape(64, per_bit) == expected[:, None]).all()
     assert (references.mask_bits(kernels.Mask(1, 2, 0.5, 90))[:64] == expected).all()
 
 

@@ -67,12 +67,12 @@ class Device:
         return moved[0] if len(moved) == 1 else moved
 
 
-def near(found, expected, dtype, scale=1.0):
-    for array, wanted in zip(found, expected, strict=True):
+def near(actual, expected, dtype, scale=1.0):
+    for array, reference in zip(actual, expected, strict=True):
         if array is None:
-            assert not wanted.any()  # the derivative of a slope that does not bend
+            assert not reference.any()  # the derivative of a slope that does not bend
         else:
-            assert_close(to_numpy(array), wanted, rtol=2 * CLOSE[str(dtype)], atol=4 * scale * CLOSE[str(dtype)])
+            assert_close(to_numpy(array), reference, rtol=2 * CLOSE[str(dtype)], atol=4 * scale * CLOSE[str(dtype)])
 
 
 def normal(dtype, *shape):
@@ -87,26 +87,26 @@ def bias_activation(on, dtype, functor):
             out = references.bias_activation(name, x, bias, **how)
             near([kernels.bias_activation(name, *on(x, bias), **how)], [out], dtype)
             from_result = functor in ("Relu", "Tanh", "Sigmoid")
-            given = (g, out, None) if from_result else (g, x, bias)
-            found = kernels.bias_activation_backward(name, *on(*given), **how)
-            expected = references.bias_activation_backward(name, *given, **how)
-            near(found, expected, dtype, how.get("frequency", 1))
-            found = kernels.bias_activation_double_backward(name, *on(gg, ggb, *given), **how)
-            expected = references.bias_activation_double_backward(name, gg, ggb, *given, **how)
-            near(found, expected, dtype, how.get("frequency", 1) ** 2)
+            operands = (g, out, None) if from_result else (g, x, bias)
+            result = kernels.bias_activation_backward(name, *on(*operands), **how)
+            expected = references.bias_activation_backward(name, *operands, **how)
+            near(result, expected, dtype, how.get("frequency", 1))
+            result = kernels.bias_activation_double_backward(name, *on(gg, ggb, *operands), **how)
+            expected = references.bias_activation_double_backward(name, gg, ggb, *operands, **how)
+            near(result, expected, dtype, how.get("frequency", 1) ** 2)
 
 
 def column_sum(on, dtype, _):
-    for each in DTYPES:
+    for source_dtype in DTYPES:
         for shape in [*PAIR, (4300, 1), (9000, 8)]:
-            x = quarters(shape, each)
+            x = quarters(shape, source_dtype)
             assert_same(to_numpy(kernels.column_sum(on(x))), references.column_sum(x))
 
 
 def row_sum(on, dtype, _):
-    for each in DTYPES:
+    for source_dtype in DTYPES:
         for shape in [*PAIR, (2, 40000), (1, 40001), (1, 70000), (3, 70001)]:
-            x = quarters(shape, each)
+            x = quarters(shape, source_dtype)
             assert_same(to_numpy(kernels.row_sum(on(x))), references.row_sum(x))
 
 
@@ -121,22 +121,22 @@ def _streams(on, dtype, functor, form, d, shape):
     f1, f2, made = normal(dtype, *shape), normal(dtype, *shape), d + len(kernels.stream_groups(d, form))
     stream, g = (normal(dtype, shape[0], made, shape[1]) for _ in range(2))
     if not functor:
-        found = kernels.chain_stream(*on(f1, f2, stream), d, form)
-        near([found], [references.chain_stream(f1, f2, stream, d, form)], dtype, d)
-        found = kernels.chain_stream_backward(*on(g, f1, f2, stream), d, form)
-        near(found, references.chain_stream_backward(g, f1, f2, stream, d, form), dtype, 4 * d)
+        result = kernels.chain_stream(*on(f1, f2, stream), d, form)
+        near([result], [references.chain_stream(f1, f2, stream, d, form)], dtype, d)
+        result = kernels.chain_stream_backward(*on(g, f1, f2, stream), d, form)
+        near(result, references.chain_stream_backward(g, f1, f2, stream, d, form), dtype, 4 * d)
         t = stream[:, :d].copy()
         near([kernels.local_terms(*on(g, f1, t))], [references.local_terms(g, f1, t)], dtype, 20)
         return
     for name, how in [case for case in CASES if choose(case[0], **case[1]).functor == functor]:
         saved = 1 / (2 + abs(f1)) if functor in ("Tanh", "Sigmoid") else f1 / dtype.type(how.get("frequency", 1))
         bias = None if functor in ("Tanh", "Sigmoid") else f2[0] / dtype.type(64)
-        scale, given = 8 * how.get("frequency", 1) ** 2, (saved.astype(dtype), bias, stream / dtype.type(64))
-        found = kernels.activation_jet(name, *on(*given), d, form, **how)
-        near([found], [references.activation_jet(name, *given, d, form, **how)], dtype, scale)
-        found = kernels.activation_jet_backward(name, *on(g / dtype.type(64), *given), d, form, **how)
-        expected = references.activation_jet_backward(name, g / dtype.type(64), *given, d, form, **how)
-        near(found, expected, dtype, 4 * scale)
+        scale, operands = 8 * how.get("frequency", 1) ** 2, (saved.astype(dtype), bias, stream / dtype.type(64))
+        result = kernels.activation_jet(name, *on(*operands), d, form, **how)
+        near([result], [references.activation_jet(name, *operands, d, form, **how)], dtype, scale)
+        result = kernels.activation_jet_backward(name, *on(g / dtype.type(64), *operands), d, form, **how)
+        expected = references.activation_jet_backward(name, g / dtype.type(64), *operands, d, form, **how)
+        near(result, expected, dtype, 4 * scale)
 
 
 def softmax(on, dtype, _):
@@ -145,8 +145,8 @@ def softmax(on, dtype, _):
         for logarithm in (False, True):
             out = references.softmax(x, logarithm)
             near([kernels.softmax(on(x), logarithm=logarithm)], [out], dtype)
-            found = kernels.softmax_backward(*on(g, out), logarithm=logarithm)
-            near([found], [references.softmax_backward(g, out, logarithm)], dtype)
+            result = kernels.softmax_backward(*on(g, out), logarithm=logarithm)
+            near([result], [references.softmax_backward(g, out, logarithm)], dtype)
 
 
 def cross_entropy(on, dtype, _):
@@ -157,36 +157,36 @@ def cross_entropy(on, dtype, _):
         expected, known = references.cross_entropy(x, classes, reduction)
         near([loss], [expected], dtype)
         g = np.ones(expected.shape, dtype)
-        found = kernels.cross_entropy_backward(on(g), on(x), there, kept)
-        near([found], [references.cross_entropy_backward(g, x, classes, known)], dtype)
+        result = kernels.cross_entropy_backward(on(g), on(x), there, kept)
+        near([result], [references.cross_entropy_backward(g, x, classes, known)], dtype)
         loss, factor = kernels.nll(on(x), there, reduction)
         expected, known = references.nll(x, classes, reduction)
         near([loss], [expected], dtype)
-        found = kernels.nll_backward(on(g), there, shape[1], factor)
-        near([found], [references.nll_backward(g, classes, shape[1], known)], dtype)
+        result = kernels.nll_backward(on(g), there, shape[1], factor)
+        near([result], [references.nll_backward(g, classes, shape[1], known)], dtype)
 
 
 def layer_norm(on, dtype, _):
     for shape in [*PAIR, (3, 4104), (3, 4099), *SHARED]:  # the third and fourth are longer than a block holds
         x, g, weight, bias = (normal(dtype, *size) for size in (shape, shape, shape[1:], shape[1:]))
         there, slope, *vectors = on(x, g, weight, bias)
-        found = kernels.layer_norm(there, *vectors)
+        result = kernels.layer_norm(there, *vectors)
         expected = references.layer_norm(x, weight, bias)
-        near(found, expected, dtype)
-        found = kernels.layer_norm_backward(slope, there, vectors[0], *found[1:])
-        near(found, references.layer_norm_backward(g, x, weight, *expected[1:]), dtype)
+        near(result, expected, dtype)
+        result = kernels.layer_norm_backward(slope, there, vectors[0], *result[1:])
+        near(result, references.layer_norm_backward(g, x, weight, *expected[1:]), dtype)
 
 
 def dropout(on, dtype, _):
-    for shape, count, each in [((3, 32), 32, 1), ((7, 33), 231, 1), ((4, 6, 16), 12, 16), ((4, 6, 3), 12, 3)]:
-        x, mask = quarters(shape, dtype), kernels.Mask(9, 2**40, 0.4, count, each)
+    for shape, count, source_dtype in [((3, 32), 32, 1), ((7, 33), 231, 1), ((4, 6, 16), 12, 16), ((4, 6, 3), 12, 3)]:
+        x, mask = quarters(shape, dtype), kernels.Mask(9, 2**40, 0.4, count, source_dtype)
         assert_same(to_numpy(kernels.dropout(on(x), mask, 1.25)), references.dropout(x, mask, 1.25))
 
 
 def random(on, dtype, _):
     for name in kernels.DISTRIBUTIONS if dtype else ():
-        found = kernels.random_numbers(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)
-        near([found], [references.random_numbers(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)], dtype)
+        result = kernels.random_numbers(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)
+        near([result], [references.random_numbers(name, (30, 41), dtype, 2**63, 2**33, 2.0, 0.5)], dtype)
     if dtype == "float64":
         assert to_numpy(kernels.random_events(on(np.zeros(9)), 1, 2)).tolist() == [0.0] * 9
         assert to_numpy(kernels.random_gammas(on(np.zeros(9)), 1, 2)).tolist() == [0.0] * 9
@@ -194,16 +194,16 @@ def random(on, dtype, _):
     if not dtype:
         mask = references.mask_bits(kernels.Mask(1, 2, 0.3, 99))
         assert to_numpy(kernels.random_bits((99,), 0.3, 1, 2)).tolist() == mask.tolist()
-        found = kernels.random_integers((99,), -3, 5, 1, 2)
+        result = kernels.random_integers((99,), -3, 5, 1, 2)
         expected = references.random_integers((99,), -3, 5, 1, 2)
-        assert_same(to_numpy(found), expected)
+        assert_same(to_numpy(result), expected)
 
 
 def gamma_slope(on, _, functor):
     alpha, z = np.array([0.1, 1.0, 3.0, 30.0, 30.0, 200.0, 200.0]), np.array([0.2, 2.0, 1.0, 20.0, 60.0, 210.0, 400.0])
     for logs, number in ((False, z), (True, np.log(z))):
-        found = kernels.gamma_slope(on(alpha), on(number), logs)
-        assert_close(to_numpy(found), references.gamma_slope(alpha, number, logs), rtol=1e-11)
+        result = kernels.gamma_slope(on(alpha), on(number), logs)
+        assert_close(to_numpy(result), references.gamma_slope(alpha, number, logs), rtol=1e-11)
 
 
 def lists(on, dtype, count):
@@ -214,8 +214,8 @@ def lists(on, dtype, count):
 
 def foreach(on, dtype, _):
     for name, (_, inputs) in FUNCTIONS.items():
-        (out, *given), rows = lists(on, dtype, inputs + 1)
-        assert kernels.foreach(name, out, *given, a=0.75, b=1.5)
+        (out, *operands), rows = lists(on, dtype, inputs + 1)
+        assert kernels.foreach(name, out, *operands, a=0.75, b=1.5)
         near(out, [references.foreach(name, *row[1:], a=0.75, b=1.5) for row in rows], dtype)
 
 
@@ -258,14 +258,14 @@ def quantize(on, dtype, _):
 
 def recurrent(on, dtype, _):
     names = [(kernel, ()) for kernel in KERNELS if not kernel.startswith("rnn")]
-    names += [(kernel, (each,)) for kernel in KERNELS if kernel.startswith("rnn") for each in ("relu", "tanh")]
+    names += [(kernel, (name,)) for kernel in KERNELS if kernel.startswith("rnn") for name in ("relu", "tanh")]
     for (kernel, activation), (rows, units) in itertools.product(names, PAIR):
         gates = GATES[kernel.partition("_")[0]]
         reads, writes = [{name: gates.get(name, 1) * units for name in side} for side in KERNELS[kernel]]
-        given = [normal(dtype, *((cols,) if name == "bias" else (rows, cols))) for name, cols in reads.items()]
+        operands = [normal(dtype, *((cols,) if name == "bias" else (rows, cols))) for name, cols in reads.items()]
         outs = [on(np.zeros((rows, cols), dtype)) for cols in writes.values()]
-        getattr(kernels, kernel)(*activation, *on(*given), *outs)
-        near(outs, getattr(references, kernel)(*activation, *given), dtype, 4)
+        getattr(kernels, kernel)(*activation, *on(*operands), *outs)
+        near(outs, getattr(references, kernel)(*activation, *operands), dtype, 4)
 
 
 FAMILIES = [

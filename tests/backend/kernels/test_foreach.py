@@ -35,8 +35,8 @@ def drawn(name, dtype, sizes=SIZES):
     return [[np.random.standard_normal(size).astype(dtype) for size in sizes] for _ in range(FUNCTIONS[name].inputs)]
 
 
-def check(name, found, inputs, a=0.75, b=2.0):
-    for result, *row in zip(found, *inputs, strict=True):
+def check(name, actual, inputs, a=0.75, b=2.0):
+    for result, *row in zip(actual, *inputs, strict=True):
         expected = references.foreach(name, *row, a=a, b=b)
         epsilon = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}[str(result.dtype)]
         assert_close(result, expected, rtol=epsilon, atol=epsilon)
@@ -66,10 +66,10 @@ def test_extremes(name, dtype):
 @pytest.mark.parametrize("weight", [0.0, 0.3, 0.5, 1.0, 1.5])
 def test_lerp_meets_its_ends(weight):
     inputs = [[np.float32([0.1, 1e8, -3.0])], [np.float32([0.7, 1.0, 5.0])]]
-    (found,) = foreach("lerp_scalar", inputs, a=weight)
-    assert_close(found, references.foreach("lerp_scalar", inputs[0][0], inputs[1][0], a=weight), rtol=1e-6)
+    (result,) = foreach("lerp_scalar", inputs, a=weight)
+    assert_close(result, references.foreach("lerp_scalar", inputs[0][0], inputs[1][0], a=weight), rtol=1e-6)
     if weight in (0.0, 1.0):
-        assert_same(found, inputs[int(weight)][0])
+        assert_same(result, inputs[int(weight)][0])
 
 
 @pytest.mark.parametrize("build", ["races", "undefined"])

@@ -13,10 +13,10 @@ pytestmark = pytest.mark.cpu
 
 def gamma_slope(alpha, z, logs, order="forward", check="none"):
     """What backend/kernels/gamma_slope.py launches."""
-    given, out = [Placed(alpha), Placed(z)], unset(alpha.shape, alpha.dtype)
+    operands, out = [Placed(alpha), Placed(z)], unset(alpha.shape, alpha.dtype)
     shape = (-(-alpha.size // kernels.THREADS), 1), (kernels.THREADS, 1)
     name = f"gamma_slope<{str(logs).lower()}, double>"
-    emulated.launch(name, shape, *given, out, alpha.size, order=order, check=check)
+    emulated.launch(name, shape, *operands, out, alpha.size, order=order, check=check)
     return out.result()
 
 

@@ -29,8 +29,8 @@ def drawn(dtype, shape):
     return [quarters(size, dtype) for size in (shape, shape, shape[1:], shape[1:])]
 
 
-def check_forward(found, x, weight, bias, centered, eps=1e-5):
-    out, mean, rstd = found
+def check_forward(actual, x, weight, bias, centered, eps=1e-5):
+    out, mean, rstd = actual
     expected, middle, scale = references.layer_norm(x, weight, bias, eps, centered)
     assert_close(out, expected, **near(x.dtype, 4.0))
     assert_close(rstd, scale, **near(rstd.dtype))
@@ -41,8 +41,8 @@ def check_forward(found, x, weight, bias, centered, eps=1e-5):
     return middle, scale
 
 
-def check_sums(found, expected, rows, dtype):
-    for one, other in zip(found, expected, strict=True):
+def check_sums(actual, expected, rows, dtype):
+    for one, other in zip(actual, expected, strict=True):
         assert_close(one, other, **near(dtype, 16.0 * max(rows, 1) ** 0.5))
 
 
@@ -57,8 +57,8 @@ def test_forward_and_backward(dtype, shape, offset, order):
     held = kernels.held(shape[1], 1 if offset or shape[1] % 8 else 16 // dtype.itemsize)
     dx, *sums = backward(g, x, weight, middle, scale, need=(held, held), **how)
     assert_close(dx, expected[0], **near(dtype, 32.0))
-    for found in ([sums] if held else []) + [parameters(g, x, middle, scale, **how)]:
-        check_sums(found, expected[1:], shape[0], dtype)
+    for actual in ([sums] if held else []) + [parameters(g, x, middle, scale, **how)]:
+        check_sums(actual, expected[1:], shape[0], dtype)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (37, 24), (3, 1001), (2, 4104)], ids=str)
@@ -80,8 +80,8 @@ def test_blocks_share_a_row(dtype, shape, shared, centered):
     if shared == 300 and shape[0] > 5:
         return
     x, g, weight, bias = drawn(dtype, shape)
-    found = forward(x, weight, bias, eps=0.1, centered=centered, shared=shared)
-    middle, scale = check_forward(found, x, weight, bias, centered, eps=0.1)
+    result = forward(x, weight, bias, eps=0.1, centered=centered, shared=shared)
+    middle, scale = check_forward(result, x, weight, bias, centered, eps=0.1)
     for factors in (weight, None):
         dx = backward(g, x, factors, middle if centered else None, scale, need=(False, False), shared=shared)[0]
         expected = references.layer_norm_backward(g, x, factors, middle, scale, centered)[0]
@@ -98,10 +98,10 @@ def test_parts_and_needs(dtype, parts, need):
         expected = references.layer_norm_backward(g, x, weight, mean, rstd)
         dx, *sums = backward(g, x, weight, mean, rstd, need, parts=parts)
         assert_close(dx, expected[0], **near(dtype, 4 * np.abs(rstd).max()))
-        for found in (sums, parameters(g, x, mean, rstd, need, parts=parts)):
-            assert [each is not None for each in found] == list(need)
-            wanted = [(a, b) for a, b in zip(found, expected[1:], strict=True) if a is not None]
-            for one, other in wanted:
+        for actual in (sums, parameters(g, x, mean, rstd, need, parts=parts)):
+            assert [array is not None for array in actual] == list(need)
+            reference = [(a, b) for a, b in zip(actual, expected[1:], strict=True) if a is not None]
+            for one, other in reference:
                 assert_close(one, other, **near(dtype, 16.0 * rows**0.5 * np.abs(rstd).max()))
 
 
@@ -138,8 +138,8 @@ def test_ten_million_numbers_cost_no_digits(shared):
     dx = backward(g, x, None, mean, rstd, need=(False, False), shared=shared)[0]
     exact = references.layer_norm(x.astype(float))
     slope = references.layer_norm_backward(g.astype(float), x.astype(float), None, *exact[1:])[0]
-    for found, wanted, close in [*zip((out, mean, rstd), exact, (5e-7,) * 3, strict=True), (dx, slope, 5e-6)]:
-        assert np.abs(found - wanted).max() <= close * np.abs(wanted).max()
+    for actual, expected, close in [*zip((out, mean, rstd), exact, (5e-7,) * 3, strict=True), (dx, slope, 5e-6)]:
+        assert np.abs(actual - expected).max() <= close * np.abs(expected).max()
 
 
 @pytest.mark.parametrize(("cols", "shared"), [(7, 1), (16, 1), (4104, 1), (7, 2), (4104, 3)])
@@ -161,12 +161,12 @@ def test_nan_and_infinity_stay_in_their_row(dtype, centered, cols, shared):
     x[4, 1], x[5, cols - 1], g[6, 0], g[7, 1] = np.nan, np.inf, np.nan, -np.inf
     middle, scale = references.layer_norm(x, eps=1.0, centered=centered)[1:]
     check_forward(forward(x, weight, bias, 1.0, centered, shared=shared), x, weight, bias, centered, 1.0)
-    given = g, x, weight, middle if centered else None, scale
-    found = backward(*given, need=(False, False), shared=shared)[0]
+    operands = g, x, weight, middle if centered else None, scale
+    result = backward(*operands, need=(False, False), shared=shared)[0]
     expected = references.layer_norm_backward(g, x, weight, middle, scale, centered)[0]
     plain = [0, 1, 2, 3, 8]
-    assert_close(found[plain], expected[plain], **near(dtype, 32.0))
-    np.testing.assert_array_equal(np.isnan(found.astype(float)), np.isnan(expected.astype(float)))
+    assert_close(result[plain], expected[plain], **near(dtype, 32.0))
+    np.testing.assert_array_equal(np.isnan(result.astype(float)), np.isnan(expected.astype(float)))
 
 
 @pytest.mark.parametrize("shape", [(3, 0), (0, 5), (0, 0)])
@@ -185,8 +185,8 @@ def test_sum_of_large_numbers_of_small_ones(dtype):
     """In the type itself 4000 ones of float16 would add up to 2048, of bfloat16 to 256."""
     x, one = np.tile(np.array([[1.0, -1.0]], dtype), (4000, 1)), np.ones((4000, 1), kernels.wide(dtype))
     g = np.ones((4000, 2), dtype)
-    for found in (backward(g, x, None, 0 * one, one)[1:], parameters(g, x, 0 * one, one)):
-        assert [total.tolist() for total in found] == [[4000, -4000], [4000, 4000]]
+    for actual in (backward(g, x, None, 0 * one, one)[1:], parameters(g, x, 0 * one, one)):
+        assert [total.tolist() for total in actual] == [[4000, -4000], [4000, 4000]]
 
 
 def test_orders_give_the_same_bits(dtype):

@@ -20,13 +20,13 @@ CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 def draw(xp, shape, dtype):
     """x, g, weight and bias, and their numbers."""
     numbers = [np.random.randn(*size).astype(dtype) for size in (shape, shape, shape[-1:], shape[-1:])]
-    return [xp.asarray(each) for each in numbers], numbers
+    return [xp.asarray(array) for array in numbers], numbers
 
 
-def assert_all_close(found, expected, dtype, scale=1.0):
+def assert_all_close(actual, expected, dtype, scale=1.0):
     close = CLOSE[str(dtype)]
-    for array, wanted in zip(found, expected, strict=True):
-        assert_close(to_numpy(array), wanted, rtol=close, atol=scale * close)
+    for array, reference in zip(actual, expected, strict=True):
+        assert_close(to_numpy(array), reference, rtol=close, atol=scale * close)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -35,15 +35,15 @@ def test_results_are_those_of_the_references(xp, dtype, shape):
     out, mean, rstd = kernels.layer_norm(x, weight, bias, eps=0.01)
     expected = references.layer_norm(numbers[0], *numbers[2:], eps=0.01)
     assert_all_close((out, mean, rstd), expected, dtype)
-    found = kernels.layer_norm_backward(g, x, weight, mean, rstd)
+    result = kernels.layer_norm_backward(g, x, weight, mean, rstd)
     gradients = references.layer_norm_backward(numbers[1], numbers[0], numbers[2], *expected[1:])
-    assert_all_close(found, gradients, dtype, scale=10 * np.sqrt(max(out.size, 1)))
+    assert_all_close(result, gradients, dtype, scale=10 * np.sqrt(max(out.size, 1)))
     rms, rstd = kernels.rms_norm(x, weight, eps=0.01)
-    wanted, zeros, scale = references.layer_norm(numbers[0], numbers[2], None, 0.01, centered=False)
-    assert_all_close((rms, rstd), (wanted, scale), dtype)
-    found = kernels.rms_norm_backward(g, x, weight, rstd)
+    reference, zeros, scale = references.layer_norm(numbers[0], numbers[2], None, 0.01, centered=False)
+    assert_all_close((rms, rstd), (reference, scale), dtype)
+    result = kernels.rms_norm_backward(g, x, weight, rstd)
     gradients = references.layer_norm_backward(numbers[1], numbers[0], numbers[2], zeros, scale, centered=False)
-    assert_all_close(found, gradients[:2], dtype, scale=10 * np.sqrt(max(out.size, 1)))
+    assert_all_close(result, gradients[:2], dtype, scale=10 * np.sqrt(max(out.size, 1)))
 
 
 @pytest.mark.parametrize("shape", [(70, 24), (3, 4104)], ids=str)
@@ -53,11 +53,11 @@ def test_only_what_is_needed(xp, shape):
     full = kernels.layer_norm_backward(g, x, weight, mean, rstd)
     for mask in range(8):
         need = tuple(mask >> i & 1 == 1 for i in range(3))
-        found = kernels.layer_norm_backward(g, x, weight, mean, rstd, need)
-        assert [array is not None for array in found] == list(need)
-        for array, wanted in zip(found, full, strict=True):
+        result = kernels.layer_norm_backward(g, x, weight, mean, rstd, need)
+        assert [array is not None for array in result] == list(need)
+        for array, expected in zip(result, full, strict=True):
             if array is not None:
-                assert_close(to_numpy(array), to_numpy(wanted), rtol=1e-5, atol=1e-4)
+                assert_close(to_numpy(array), to_numpy(expected), rtol=1e-5, atol=1e-4)
 
 
 def launches(call):
@@ -115,12 +115,12 @@ def test_gradients_of_parameters_begin_at_sixteen_bytes(xp, dtype, rows, cols):
     (x, g, weight, bias), numbers = draw(xp, (rows, cols), dtype)
     _, mean, rstd = kernels.layer_norm(x, weight, bias)
     with profiler.count() as counts:
-        _, *found = kernels.layer_norm_backward(g, x, weight, mean, rstd)
+        _, *grads = kernels.layer_norm_backward(g, x, weight, mean, rstd)
     assert sum(counts.launches.values()) == 1 + (rows == 600 and cols > 1)
-    assert [array.data.ptr % 16 for array in found] == [0, 0]
+    assert [array.data.ptr % 16 for array in grads] == [0, 0]
     middle, scale = to_numpy(mean), to_numpy(rstd)
     expected = references.layer_norm_backward(numbers[1], numbers[0], numbers[2], middle, scale)
-    assert_all_close(found, expected[1:], dtype, scale=10 * np.sqrt(x.size))
+    assert_all_close(grads, expected[1:], dtype, scale=10 * np.sqrt(x.size))
 
 
 @pytest.mark.parametrize("multiprocessors", [3, 5])
@@ -153,13 +153,13 @@ def test_several_dimensions_are_one(xp):
     (x, g, _, _), _ = draw(xp, (5, 6, 4), np.dtype("float32"))
     weight, bias = x[0] + 1, x[1]
     out, mean, rstd = kernels.layer_norm(x, weight, bias, dims=2)
-    found = kernels.layer_norm_backward(g, x, weight, mean, rstd, dims=2)
+    result = kernels.layer_norm_backward(g, x, weight, mean, rstd, dims=2)
     flat, middle, scale = kernels.layer_norm(x.reshape(5, 24), weight.reshape(24), bias.reshape(24))
     expected = kernels.layer_norm_backward(g.reshape(5, 24), x.reshape(5, 24), weight.reshape(24), middle, scale)
-    for one, other in zip((out, *found), (flat, *expected), strict=True):
+    for one, other in zip((out, *result), (flat, *expected), strict=True):
         assert_same(to_numpy(one).ravel(), to_numpy(other).ravel())
     assert mean.shape == rstd.shape == (5, 1, 1)
-    assert [each.shape for each in found] == [x.shape, weight.shape, weight.shape]
+    assert [array.shape for array in result] == [x.shape, weight.shape, weight.shape]
 
 
 @pytest.mark.parametrize("long", [False, True])

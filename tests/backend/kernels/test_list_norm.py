@@ -72,16 +72,16 @@ def test_nan_and_infinity_in_norms(dtype, norm, place):
 def limit(arrays, norm, most, offsets=None, **how):
     wide = kernels.wide(arrays[0].dtype)
     name = f"limit_norm<{kernels.C_NAMES[arrays[0].dtype]}>"
-    (found,) = Lists([arrays], offsets).launch(name, Placed(np.asarray([norm], wide)), most, **how)
-    return found
+    (launched,) = Lists([arrays], offsets).launch(name, Placed(np.asarray([norm], wide)), most, **how)
+    return launched
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("norm", [0.5, 1.0, 3.0, np.inf, np.nan])
 def test_limit(dtype, norm, order):
     arrays = [np.random.randn(size).astype(dtype) for size in SIZES]
-    for found, array in zip(limit(arrays, norm, 1.0, OFFSETS, order=order), arrays, strict=True):
-        assert_same(found, references.limit_norm(array, norm, 1.0))
+    for actual, array in zip(limit(arrays, norm, 1.0, OFFSETS, order=order), arrays, strict=True):
+        assert_same(actual, references.limit_norm(array, norm, 1.0))
 
 
 @pytest.mark.parametrize("check", ["races", "undefined"])
@@ -89,5 +89,5 @@ def test_limit(dtype, norm, order):
 def test_no_race_and_no_undefined_behaviour(dtype, norm, offset, check):
     arrays, offsets = [quarters((size,), dtype) for size in (1, 0, 37, 600)], [offset] * 4
     assert_same(list_norm(norm, arrays, offsets, check=check), list_norm(norm, arrays))
-    for found, array in zip(limit(arrays, 3.0, 1.0, offsets, check=check), arrays, strict=True):
-        assert_same(found, references.limit_norm(array, 3.0, 1.0))
+    for actual, array in zip(limit(arrays, 3.0, 1.0, offsets, check=check), arrays, strict=True):
+        assert_same(actual, references.limit_norm(array, 3.0, 1.0))

@@ -42,8 +42,8 @@ def documented(name):
 
 
 def dtype_of(name):
-    (found,) = [dtype for dtype, c_name in kernels.C_NAMES.items() if re.search(rf"\b{c_name}\b", name)]
-    return found
+    (results,) = [dtype for dtype, c_name in kernels.C_NAMES.items() if re.search(rf"\b{c_name}\b", name)]
+    return results
 
 
 def traffic(name, size, offset):
@@ -77,9 +77,9 @@ def test_page_lists_every_kernel():
 
 
 def test_no_element_is_moved_where_nothing_has_to_be_scaled():
-    found = []
+    seen = []
     for size in (100, 1000):
         lists = Lists([[np.ones(size, "float32")]])
         lists.launch("limit_norm<float>", Placed(np.ones(1, "float32")), 2.0, check="races")
-        found.append(emulated.compiled("list_norm.cu", "races").kernels["limit_norm<float>"].traffic())
-    assert found[0] == found[1]
+        seen.append(emulated.compiled("list_norm.cu", "races").kernels["limit_norm<float>"].traffic())
+    assert seen[0] == seen[1]

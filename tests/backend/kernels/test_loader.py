@@ -194,10 +194,10 @@ def recorder(monkeypatch):
     monkeypatch.setattr(loader, "_MODULES", {})
     monkeypatch.setattr(loader, "_LOADED", {})
     monkeypatch.setattr(loader, "SCALARS", {dtype: Scalars(dtype) for dtype in scalars.SCALARS})
-    found = Recorder()
-    monkeypatch.setattr(runtime, "cupy", lambda: found.ask("cupy", found))
+    result = Recorder()
+    monkeypatch.setattr(runtime, "cupy", lambda: result.ask("cupy", result))
     monkeypatch.setattr(runtime, "current", type(runtime.current)())
-    return found
+    return result
 
 
 def array(dtype="float32", contiguous=True, device=0):
@@ -236,10 +236,10 @@ def test_a_launch_asks_for_the_device_and_nothing_else(recorder):
 
 
 def test_zeros_keep_their_sign(recorder):
-    found = scalars_of(recorder, 0.0, -0.0, 0, -0.0, 0.0)
-    assert np.signbit([scalar.number for scalar in found]).tolist() == [False, True, False, True, False]
-    assert found[0] is found[2] is found[4]
-    assert found[1] is found[3]
+    result = scalars_of(recorder, 0.0, -0.0, 0, -0.0, 0.0)
+    assert np.signbit([scalar.number for scalar in result]).tolist() == [False, True, False, True, False]
+    assert result[0] is result[2] is result[4]
+    assert result[1] is result[3]
 
 
 def test_zeros_are_looked_up_like_other_numbers(recorder, monkeypatch):
@@ -251,8 +251,8 @@ def test_zeros_are_looked_up_like_other_numbers(recorder, monkeypatch):
 
 def test_numbers_of_other_types_are_read_in_the_parameters(recorder):
     """NumPy's scalars, a bool, and a 0-d array, which cannot be a key."""
-    found = scalars_of(recorder, np.float64(0.1), True, np.array(0.25), 2, np.array(0.25))
-    assert [(type(scalar.number), scalar.number) for scalar in found] == [
+    result = scalars_of(recorder, np.float64(0.1), True, np.array(0.25), 2, np.array(0.25))
+    assert [(type(scalar.number), scalar.number) for scalar in result] == [
         (np.float32, np.float32(0.1)), (np.float32, 1), (np.float32, 0.25), (np.float32, 2), (np.float32, 0.25),
     ]  # fmt: skip
 
@@ -284,7 +284,7 @@ def test_cupys_scalar_holds_the_parameters_bytes():
 
 
 def test_every_type_of_a_parameter_has_its_numbers():
-    passed = {p.dtype for each in kernels.INSTANCES.values() for p in each.parameters if p.kind == "scalar"}
+    passed = {p.dtype for instance in kernels.INSTANCES.values() for p in instance.parameters if p.kind == "scalar"}
     assert passed == scalars.SCALARS.keys()
 
 
@@ -360,8 +360,8 @@ def test_units_are_compiled_apart(recorder):
 @pytest.mark.parametrize(("kernel", "instances"), [("softmax", 2), ("layer_norm", 3)])
 def test_first_launches_of_rows_in_parts_are_compiled_apart(recorder, kernel, instances):
     """Most programs share no rows, and do not wait for them."""
-    for each in (kernel, f"{kernel}_backward", f"{kernel}_parts", f"{kernel}_backward_parts"):
-        loader.load(f"{each}<float, 4>", 0)
+    for instance in (kernel, f"{kernel}_backward", f"{kernel}_parts", f"{kernel}_backward_parts"):
+        loader.load(f"{instance}<float, 4>", 0)
     most, same, first, too = [module["name_expressions"] for _, module in recorder.compiled]
     assert (most is same, first is too, len(most)) == (True, True, instances)
     assert sorted(first) == [f"{kernel}_backward_parts<float, 4>", f"{kernel}_parts<float, 4>"]
@@ -370,11 +370,11 @@ def test_first_launches_of_rows_in_parts_are_compiled_apart(recorder, kernel, in
 def test_instances_of_both_widths_are_never_compiled_together():
     widths = {}
     for name, instance in kernels.INSTANCES.items():
-        found = re.search(r", ([1248])>$", name)
-        if found:
-            widths.setdefault((instance.file, instance.unit), set()).add(found[1])
+        actual = re.search(r", ([1248])>$", name)
+        if actual:
+            widths.setdefault((instance.file, instance.unit), set()).add(actual[1])
     assert widths
-    assert [unit for unit, found in widths.items() if len(found) > 1] == []
+    assert [unit for unit, actual in widths.items() if len(actual) > 1] == []
 
 
 def test_compile_error_names_file_architecture_and_log(recorder):

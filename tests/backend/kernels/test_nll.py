@@ -29,8 +29,8 @@ def forward(x, classes, reduction="mean", **how):
     out, factor = unset((rows,) if reduction == "none" else (), x.dtype), unset((), w)
     partials = unset((blocks, 2), w)
     weight = None if classes.weight is None else Placed(classes.weight)
-    given, ends = (Placed(x), Placed(classes.target), weight), (classes.ignore_index, number, rows, cols)
-    emulated.launch(f"nll<{name}>", shape, *given, out, factor, partials, *ends, **how)
+    operands, ends = (Placed(x), Placed(classes.target), weight), (classes.ignore_index, number, rows, cols)
+    emulated.launch(f"nll<{name}>", shape, *operands, out, factor, partials, *ends, **how)
     if blocks > 1 and reduction != "none":
         total = (1, 1), (kernels.THREADS, 1)
         emulated.launch(f"cross_entropy_total<{name}>", total, partials, out, factor, number, blocks, **how)
@@ -42,15 +42,15 @@ def backward(g, classes, shape, factor=None, offset=0, **how):
     factor = None if factor is None else Placed(factor)
     width = width_of(dx.array, offset)
     weight = None if classes.weight is None else Placed(classes.weight)
-    given, ends = (Placed(classes.target), weight), (int(g.ndim > 0), 0, classes.ignore_index, 0.0, rows, cols)
+    operands, ends = (Placed(classes.target), weight), (int(g.ndim > 0), 0, classes.ignore_index, 0.0, rows, cols)
     tiles, name = kernels.row_tiles(rows, cols, width, g.itemsize), f"<{kernels.C_NAMES[g.dtype]}, {width}>"
-    arrays = Placed(g), None, *given, None, None, None, factor, dx
+    arrays = Placed(g), None, *operands, None, None, None, factor, dx
     emulated.launch(f"cross_entropy_backward{name}", tiles, *arrays, *ends, **how)
     return dx.result()
 
 
-def close(found, expected):
-    assert_close(found, expected, rtol=ACCURACY[str(found.dtype)], atol=1e-30)
+def close(actual, expected):
+    assert_close(actual, expected, rtol=ACCURACY[str(actual.dtype)], atol=1e-30)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -60,21 +60,21 @@ def test_losses_and_gradients(dtype, shape, weighed, reduction):
     x, classes = draw(shape, dtype, weighed, ignore_index=2)
     if shape == (1, 1):
         classes.target[0] = 0
-    found, factor = forward(x, classes, reduction)
-    for one, other in zip((found, factor), references.nll(x, classes, reduction), strict=True):
+    result, factor = forward(x, classes, reduction)
+    for one, other in zip((result, factor), references.nll(x, classes, reduction), strict=True):
         close(one, other)
     g = quarters((shape[0],) if reduction == "none" else (), dtype)
     for offset in (0, 1):
-        found = backward(g, classes, shape, factor, offset)
-        close(found, references.nll_backward(g, classes, shape[1], factor))
+        result = backward(g, classes, shape, factor, offset)
+        close(result, references.nll_backward(g, classes, shape[1], factor))
     assert_same(backward(g, classes, shape), references.nll_backward(g, classes, shape[1]))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_no_rows_and_none_that_count(dtype, reduction):
     none = kernels.Classes(np.zeros(0, np.int64))
-    found, _ = forward(np.ones((0, 5), dtype), none, reduction)
-    assert str(found.tolist()) == {"none": "[]", "sum": "0.0", "mean": "nan"}[reduction]
+    result, _ = forward(np.ones((0, 5), dtype), none, reduction)
+    assert str(result.tolist()) == {"none": "[]", "sum": "0.0", "mean": "nan"}[reduction]
     ignored = kernels.Classes(np.full(6, -100))
     x = np.full((6, 5), np.nan, dtype)
     loss, factor = forward(x, ignored, reduction)
@@ -89,10 +89,10 @@ def test_a_class_out_of_range_makes_its_row_nan(dtype, reduction):
     x, classes = draw((7, 5), dtype, True)
     classes.target[:] = [0, 5, -100, -1, 2**62, 4, 255]
     outside = np.array([False, True, False, True, True, False, True])
-    found, factor = forward(x, classes, reduction)
-    close(found, references.nll(x, classes, reduction)[0])
-    assert np.isnan(found.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
-    g = np.ones(found.shape, dtype)
+    result, factor = forward(x, classes, reduction)
+    close(result, references.nll(x, classes, reduction)[0])
+    assert np.isnan(result.astype(float)).tolist() == (outside.tolist() if reduction == "none" else True)
+    g = np.ones(result.shape, dtype)
     dx = backward(g, classes, x.shape, factor)
     close(dx, references.nll_backward(g, classes, 5, factor))
     assert (np.isnan(dx.astype(float)) == outside[:, None]).all()
@@ -101,8 +101,8 @@ def test_a_class_out_of_range_makes_its_row_nan(dtype, reduction):
 def test_nan_and_infinity_stay_in_their_row(dtype):
     x = np.ones((5, 3), dtype)
     x[1, 0], x[2, 0], x[3, 1] = np.nan, -np.inf, np.nan
-    found, _ = forward(x, kernels.Classes(np.zeros(5, np.int64)), "none")
-    assert_same(found, np.array([-1, np.nan, np.inf, -1, -1], dtype))
+    result, _ = forward(x, kernels.Classes(np.zeros(5, np.int64)), "none")
+    assert_same(result, np.array([-1, np.nan, np.inf, -1, -1], dtype))
 
 
 def test_orders_give_the_same_bits(dtype):
@@ -120,7 +120,7 @@ def test_orders_give_the_same_bits(dtype):
 def test_no_race_and_no_undefined_behaviour(dtype, reduction, check):
     x, classes = draw((300, 24), dtype, True)
     classes.target[1] = 24
-    found, factor = forward(x, classes, reduction, check=check)
-    assert_same(found, forward(x, classes, reduction)[0])
-    g = np.ones(found.shape, dtype)
+    result, factor = forward(x, classes, reduction, check=check)
+    assert_same(result, forward(x, classes, reduction)[0])
+    g = np.ones(result.shape, dtype)
     assert_same(backward(g, classes, x.shape, factor, check=check), backward(g, classes, x.shape, factor))

@@ -42,9 +42,9 @@ def step(kernel, flag, c, lists, offsets=None, **how):
     return Lists(lists, offsets).launch(name, *numbers, **how)
 
 
-def check(kernel, flag, c, lists, found):
+def check(kernel, flag, c, lists, actual):
     reference = getattr(references, kernel)
-    *written, grads = found
+    *written, grads = actual
     for i, row in enumerate(zip(*lists, strict=True)):
         assert_same(grads[i], row[-1])
         epsilon = {"float64": 1e-14, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[str(row[0].dtype)]
@@ -86,8 +86,8 @@ def test_nan_and_infinity_stay_where_they_are(dtype):
     """Infinite parameters have no effect without decay; a NaN in the square goes on to the largest square."""
     lists = lists_of("adam_step", True, dtype, [40])
     lists[0][0][3], lists[-1][0][5], lists[3][0][7], lists[-1][0][9] = np.inf, np.nan, np.nan, np.inf
-    found = [arrays[0].astype(float) for arrays in step("adam_step", True, ADAM, lists)]
-    parameter, _, square, largest, _ = found
+    results = [arrays[0].astype(float) for arrays in step("adam_step", True, ADAM, lists)]
+    parameter, _, square, largest, _ = results
     assert np.isposinf(parameter[3])
     assert np.flatnonzero(np.isnan(parameter)).tolist() == [5, 7, 9]
     assert np.flatnonzero(np.isnan(square)).tolist() == [5]

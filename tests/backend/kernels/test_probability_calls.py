@@ -18,9 +18,9 @@ ACCURACY = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-
 SHAPES = [(0, 4), (3, 0), (1, 1), (16,), (5, 3), (2, 3, 8), (600, 40), (1, 70000), (3, 40001)]
 
 
-def close(found, expected, scale=1.0):
+def close(actual, expected, scale=1.0):
     tolerance = ACCURACY[str(expected.dtype)]
-    assert_close(to_numpy(found), expected, rtol=tolerance, atol=tolerance * scale)
+    assert_close(to_numpy(actual), expected, rtol=tolerance, atol=tolerance * scale)
 
 
 def on(xp, classes):
@@ -40,8 +40,8 @@ def test_softmax(xp, dtype, shape, form):
     expected = references.softmax(x, **form)
     close(out, expected)
     logarithm = form.get("logarithm", False)
-    found = kernels.softmax_backward(xp.asarray(g), xp.asarray(expected), logarithm=logarithm)
-    close(found, references.softmax_backward(g, expected, logarithm), 100)
+    result = kernels.softmax_backward(xp.asarray(g), xp.asarray(expected), logarithm=logarithm)
+    close(result, references.softmax_backward(g, expected, logarithm), 100)
 
 
 def in_parts(*labels):
@@ -85,9 +85,9 @@ def test_parts_follow_the_gpu(xp, monkeypatch, multiprocessors, cols, parts):
     monkeypatch.setattr(runtime, "multiprocessors", lambda index: multiprocessors)
     x = xp.ones((4, cols), "float32")
     kernels.softmax(x)
-    found = [4 * parts * 2 * 4] if parts > 1 else []
-    first = [("softmax_parts<float, 4>", (4, parts), [x.nbytes, *found])] if parts > 1 else []
-    assert launches == [*first, ("softmax<float, 4>", (4, parts), [x.nbytes, *found, x.nbytes])]
+    results = [4 * parts * 2 * 4] if parts > 1 else []
+    first = [("softmax_parts<float, 4>", (4, parts), [x.nbytes, *results])] if parts > 1 else []
+    assert launches == [*first, ("softmax<float, 4>", (4, parts), [x.nbytes, *results, x.nbytes])]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
@@ -99,11 +99,11 @@ def test_cross_entropy(xp, dtype, shape, weighed, reduction):
     weight = np.arange(1, shape[-1] + 1).astype(kernels.wide(dtype)) / shape[-1] if weighed else None
     classes = kernels.Classes(target, weight, -100, 0.25 * weighed)
     loss, kept = kernels.cross_entropy(xp.asarray(x), on(xp, classes), reduction)
-    expected, wanted = references.cross_entropy(x, classes, reduction)
+    expected, reference = references.cross_entropy(x, classes, reduction)
     close(loss, expected, 10)
     g = quarters(expected.shape, dtype)
-    found = kernels.cross_entropy_backward(xp.asarray(g), xp.asarray(x), on(xp, classes), kept)
-    close(found, references.cross_entropy_backward(g, x, classes, wanted), 10)
+    result = kernels.cross_entropy_backward(xp.asarray(g), xp.asarray(x), on(xp, classes), kept)
+    close(result, references.cross_entropy_backward(g, x, classes, reference), 10)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -112,11 +112,11 @@ def test_nll(xp, dtype, shape, reduction):
     x, target = quarters(shape, dtype), np.random.randint(0, shape[-1], shape[:-1])
     classes = kernels.Classes(target, None, 1)
     loss, factor = kernels.nll(xp.asarray(x), on(xp, classes), reduction)
-    expected, wanted = references.nll(x, classes, reduction)
+    expected, reference = references.nll(x, classes, reduction)
     close(loss, expected, 100)
     g = quarters(shape[:-1] if reduction == "none" else (), dtype)
-    found = kernels.nll_backward(xp.asarray(g), on(xp, classes), shape[-1], factor)
-    close(found, references.nll_backward(g, classes, shape[-1], wanted))
+    result = kernels.nll_backward(xp.asarray(g), on(xp, classes), shape[-1], factor)
+    close(result, references.nll_backward(g, classes, shape[-1], reference))
 
 
 def test_launches(xp):
@@ -213,7 +213,7 @@ def test_nothing_else_is_launched(launches, call, shape, count):
         out = call(x, dim=1)
     with launches() as backward:
         out.backward(g)
-    assert [found.total for found in (forward, backward)] == [count, count], (forward.kernels, backward.kernels)
+    assert [actual.total for actual in (forward, backward)] == [count, count], (forward.kernels, backward.kernels)
 
 
 def test_softmax_along_another_dimension_is_left_to_cupy():
@@ -249,10 +249,10 @@ def test_a_class_that_does_not_exist_makes_loss_and_gradient_nan(loss, reduction
     """Labels 1 to C, or an unset 255: on the CPU an IndexError."""
     x = ag.ones(4, 3, device="cuda", requires_grad=True)
     target = ag.tensor([3, 0, -100, 255], device="cuda")
-    found = loss(x, target, reduction=reduction)
+    result = loss(x, target, reduction=reduction)
     expected = [True, False, False, True]
-    assert found.isnan().tolist() == (expected if reduction == "none" else True)
-    (g,) = ag.autograd.grad(found.sum(), x, create_graph=True)
+    assert result.isnan().tolist() == (expected if reduction == "none" else True)
+    (g,) = ag.autograd.grad(result.sum(), x, create_graph=True)
     assert g.isnan().tolist() == [[row] * 3 for row in expected]
     (second,) = ag.autograd.grad((g * x * x).sum(), x)
     assert second.isnan().tolist() == g.isnan().tolist()
@@ -285,14 +285,14 @@ def test_cross_entropy_and_its_derivatives_are_those_of_the_cpu(reduction, smoot
 
     def derivatives(device):
         y = ag.tensor(x, device=device, requires_grad=True)
-        given = ag.tensor(target, device=device), ag.tensor(weight, device=device), -100, reduction, smoothing
-        loss = F.cross_entropy(y, *given)
+        arguments = ag.tensor(target, device=device), ag.tensor(weight, device=device), -100, reduction, smoothing
+        loss = F.cross_entropy(y, *arguments)
         (g,) = ag.autograd.grad((loss * loss).sum(), y, create_graph=True)
         (second,) = ag.autograd.grad((g * g).sum(), y)
         return [t.numpy(force=True) for t in (loss, g, second)]
 
-    for found, expected in zip(derivatives("cuda"), derivatives("cpu"), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    for actual, expected in zip(derivatives("cuda"), derivatives("cpu"), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_half_logits_lose_nothing_to_their_largest():

@@ -65,16 +65,16 @@ def dequantize(codes, factor, dtype, source, offset=0, **how):
 def check(x, dtype, scaled=True, offset=0, parts=None, **how):
     """The codes, the scales and what they stand for, all equal to the references'."""
     codes, factor = quantize(x, dtype, offset, parts, scaled, **how)
-    wanted, scale = references.quantize(x, dtype, scaled)
+    expected, scale = references.quantize(x, dtype, scaled)
     assert (factor is None) == (scale is None)
     if factor is not None:
         assert_same(factor, scale)
     bits = np.dtype(f"u{dtype.itemsize}")
-    same, nan = codes.view(bits) == wanted.view(bits), np.isnan(x)
+    same, nan = codes.view(bits) == expected.view(bits), np.isnan(x)
     assert (same | nan).all()
     assert np.isnan(codes.view(dtype).astype(float32)[nan]).all()
     back = dequantize(codes, factor, dtype, x.dtype, offset, **how)
-    assert_same(back, references.dequantize(wanted, scale, dtype, x.dtype))
+    assert_same(back, references.dequantize(expected, scale, dtype, x.dtype))
     return back
 
 
@@ -200,8 +200,8 @@ def test_every_code_back(pair):
     codes = np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}").view(FORMATS[dtype].codes).reshape(64, -1)
     for power in (0, 3, -5):
         factor = np.full((64, 1), 2.0**power, kernels.wide(source))
-        found = dequantize(codes, factor, dtype, source)
-        assert_same(found, references.dequantize(codes, factor, dtype, source))
+        result = dequantize(codes, factor, dtype, source)
+        assert_same(result, references.dequantize(codes, factor, dtype, source))
 
 
 @pytest.mark.parametrize("check_name", ["races", "undefined"])
@@ -224,14 +224,14 @@ DOCUMENTED = {
 @pytest.fixture
 def moved(monkeypatch):
     """The bytes that each launch reads and writes."""
-    found, launch = [], emulated.launch
+    launched, launch = [], emulated.launch
 
     def counting(name, *arguments):
         launch(name, *arguments, check="races")
-        found.append(sum(emulated.compiled("quantize.cu", "races").kernels[name].traffic()))
+        launched.append(sum(emulated.compiled("quantize.cu", "races").kernels[name].traffic()))
 
     monkeypatch.setattr(emulated, "launch", counting)
-    return found
+    return launched
 
 
 def test_documented_bytes(pair, moved):

@@ -15,10 +15,10 @@ NUMBERS = 1.25, 0.5, -2.0
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("offset", [0, 1])
 def test_dropout(xp, dtype, offset):
-    for shape, count, each in [((0, 4), 0, 1), ((), 1, 1), ((7, 33), 231, 1), ((3, 16), 16, 1), ((4, 6, 8), 12, 8)]:
+    for shape, count, per_bit in [((0, 4), 0, 1), ((), 1, 1), ((7, 33), 231, 1), ((3, 16), 16, 1), ((4, 6, 8), 12, 8)]:
         numbers = quarters(shape, dtype)
         x = on_device(xp, numbers, offset)
-        mask = kernels.Mask(9, 2**40, 0.4, count, each)
+        mask = kernels.Mask(9, 2**40, 0.4, count, per_bit)
         expected = references.dropout(numbers, mask, *NUMBERS)
         with profiler.count() as counts:
             assert_same(to_numpy(kernels.dropout(x, mask, *NUMBERS)), expected)
@@ -32,18 +32,18 @@ def test_dropout(xp, dtype, offset):
 def test_numbers(xp, name, dtype):
     for shape in ((), (0, 3), (5,), (30, 41)):
         with profiler.count() as counts:
-            found = to_numpy(kernels.random_numbers(name, shape, dtype, 2**63, 2**33, 2.0, 0.5))
-        assert sum(counts.launches.values()) == (found.size > 0)
+            result = to_numpy(kernels.random_numbers(name, shape, dtype, 2**63, 2**33, 2.0, 0.5))
+        assert sum(counts.launches.values()) == (result.size > 0)
         expected = references.random_numbers(name, shape, dtype, 2**63, 2**33, 2.0, 0.5)
         rtol = {"float16": 2e-3, "bfloat16": 2e-2}.get(str(dtype), 1e-5)
-        assert_close(found, expected, rtol=rtol, atol=1e-5)
+        assert_close(result, expected, rtol=rtol, atol=1e-5)
 
 
 def test_bits_and_integers(xp):
     for shape in ((), (0, 3), (5,), (30, 41)):
-        found = to_numpy(kernels.random_bits(shape, 0.3, 1, 2))
-        assert found.dtype == bool
-        assert found.ravel().tolist() == references.mask_bits(kernels.Mask(1, 2, 0.3, found.size)).tolist()
+        result = to_numpy(kernels.random_bits(shape, 0.3, 1, 2))
+        assert result.dtype == bool
+        assert result.ravel().tolist() == references.mask_bits(kernels.Mask(1, 2, 0.3, result.size)).tolist()
         for bounds in ((-3, 5), (-(2**63), 2**62)):
             expected = references.random_integers(shape, *bounds, 1, 2)
             assert_same(to_numpy(kernels.random_integers(shape, *bounds, 1, 2)), expected)
@@ -51,20 +51,20 @@ def test_bits_and_integers(xp):
 
 def test_events(xp):
     rates = xp.asarray([0.0, np.nan, np.inf, *[4.0] * 500, *[400.0] * 500])
-    found = to_numpy(kernels.random_events(rates, 1, 2))
-    np.testing.assert_array_equal(found[:3], [0, np.nan, np.inf])
-    np.testing.assert_allclose([found[3:503].mean(), found[503:].mean()], [4, 400], rtol=0.05)
+    result = to_numpy(kernels.random_events(rates, 1, 2))
+    np.testing.assert_array_equal(result[:3], [0, np.nan, np.inf])
+    np.testing.assert_allclose([result[3:503].mean(), result[503:].mean()], [4, 400], rtol=0.05)
 
 
 def test_gammas_and_successes(xp):
     alphas = xp.asarray([0.0, np.nan, -1.0, *[0.5] * 1000, *[40.0] * 500])
-    found = to_numpy(kernels.random_gammas(alphas, 1, 2))
-    np.testing.assert_array_equal(found[:3], [0, np.nan, np.nan])
-    np.testing.assert_allclose([found[3:1003].mean(), found[1003:].mean()], [0.5, 40], rtol=0.1)
+    result = to_numpy(kernels.random_gammas(alphas, 1, 2))
+    np.testing.assert_array_equal(result[:3], [0, np.nan, np.nan])
+    np.testing.assert_allclose([result[3:1003].mean(), result[1003:].mean()], [0.5, 40], rtol=0.1)
     counts = xp.asarray([3.0, np.nan, *[4.0] * 500, *[400.0] * 500])
-    found = to_numpy(kernels.random_successes(counts, xp.asarray([1.0, 0.5, *[0.25] * 1000]), 1, 2))
-    np.testing.assert_array_equal(found[:2], [3, np.nan])
-    np.testing.assert_allclose([found[2:502].mean(), found[502:].mean()], [1, 100], rtol=0.1)
+    result = to_numpy(kernels.random_successes(counts, xp.asarray([1.0, 0.5, *[0.25] * 1000]), 1, 2))
+    np.testing.assert_array_equal(result[:2], [3, np.nan])
+    np.testing.assert_allclose([result[2:502].mean(), result[502:].mean()], [1, 100], rtol=0.1)
 
 
 @pytest.mark.parametrize(

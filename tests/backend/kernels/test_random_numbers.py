@@ -36,20 +36,20 @@ def numbers(kind, size, scale=1, shift=0, **how):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_numbers(kind, size, order):
     for scale, shift in ((1, 0), (4, -1)):
-        found = numbers(kind, size, scale, shift, order=order)
+        result = numbers(kind, size, scale, shift, order=order)
         expected = references.random_numbers(kind[0], (size,), kind[1], SEED, START, scale, shift)
         if kind[0] == "Uniform":
-            assert_same(found, expected)
+            assert_same(result, expected)
         else:
-            assert_close(found, expected, rtol=ROUNDING[str(kind[1])], atol=2e-6)
+            assert_close(result, expected, rtol=ROUNDING[str(kind[1])], atol=2e-6)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("size", SIZES)
 def test_bits(size, order):
     for keep in (0.0, 0.3, 1.0):
-        found = run("random_bits", np.dtype(bool), size, round(keep * 2**32), order=order)
-        assert found.tolist() == references.mask_bits(kernels.Mask(SEED, START, keep, size)).tolist()
+        result = run("random_bits", np.dtype(bool), size, round(keep * 2**32), order=order)
+        assert result.tolist() == references.mask_bits(kernels.Mask(SEED, START, keep, size)).tolist()
 
 
 END = 2**63
@@ -116,8 +116,8 @@ def test_normal_and_exponential_numbers():
 def test_integers_are_as_likely_as_each_other(low, high, bins):
     drawn = integers(MANY, low, high)
     assert low <= drawn.min() <= drawn.max() < high
-    found = np.histogram(drawn.astype(np.float64), bins, (low, high))[0]
-    assert stats.chisquare(found).pvalue > LIMIT
+    result = np.histogram(drawn.astype(np.float64), bins, (low, high))[0]
+    assert stats.chisquare(result).pvalue > LIMIT
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
@@ -128,8 +128,8 @@ def test_bits_have_their_share_and_are_independent(keep):
     counts = np.bincount(bits.reshape(MANY, words).sum(axis=1), minlength=words + 1)
     expected = stats.binom.pmf(np.arange(words + 1), words, keep) * MANY
     usual = expected > 5
-    found, expected = counts[usual], expected[usual]
-    assert stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue > LIMIT
+    result, expected = counts[usual], expected[usual]
+    assert stats.chisquare(result, expected * result.sum() / expected.sum()).pvalue > LIMIT
     for seed, start in ((3, MANY * words // 4), (4, 0)):  # the next call, and another seed
         other = references.mask_bits(kernels.Mask(seed, start, keep, MANY * words))
         assert stats.pearsonr(bits, other).pvalue > LIMIT
@@ -145,15 +145,15 @@ def test_events_have_their_distribution(rate):
     assert (drawn == np.floor(drawn)).all()
     edges = np.unique(stats.poisson.ppf(np.linspace(0, 1, 30)[1:-1], rate))
     cdf = np.r_[0, stats.poisson.cdf(edges, rate), 1]
-    found = np.histogram(drawn, np.r_[-np.inf, edges + 0.5, np.inf])[0]
-    assert stats.chisquare(found, np.diff(cdf) * MANY).pvalue > LIMIT
+    result = np.histogram(drawn, np.r_[-np.inf, edges + 0.5, np.inf])[0]
+    assert stats.chisquare(result, np.diff(cdf) * MANY).pvalue > LIMIT
 
 
 def test_events_of_rates_that_are_none():
     """Each takes an end; so does a very large rate."""
-    found = events(np.array([0.0, -3.0, np.nan, np.inf, 1e16]))
-    np.testing.assert_array_equal(found[:4], [0, 0, np.nan, np.inf])
-    assert abs(found[4] / 1e16 - 1) < 1e-6
+    result = events(np.array([0.0, -3.0, np.nan, np.inf, 1e16]))
+    np.testing.assert_array_equal(result[:4], [0, 0, np.nan, np.inf])
+    assert abs(result[4] / 1e16 - 1) < 1e-6
 
 
 def gammas(alphas, **how):
@@ -185,12 +185,12 @@ def test_successes_have_their_distribution(count, p):
     assert (drawn == np.floor(drawn)).all()
     edges = np.unique(stats.binom.ppf(np.linspace(0, 1, 30)[1:-1], count, p))
     cdf = np.unique(np.r_[0, stats.binom.cdf(edges, count, p), 1])
-    found = np.histogram(drawn, np.r_[-np.inf, edges + 0.5, np.inf])[0][: len(cdf) - 1]
-    assert stats.chisquare(found, np.diff(cdf) * MANY).pvalue > LIMIT
+    result = np.histogram(drawn, np.r_[-np.inf, edges + 0.5, np.inf])[0][: len(cdf) - 1]
+    assert stats.chisquare(result, np.diff(cdf) * MANY).pvalue > LIMIT
 
 
 def test_successes_of_parameters_that_are_none():
     """Probabilities beyond the ends count as these; counts are rounded down."""
     counts = np.array([5.0, 5.0, 5.0, 5.0, 0.0, -2.0, np.nan, np.inf, 5.0, 7.9])
-    found = successes(counts, np.array([0.0, 1.0, -1.0, 2.0, 0.5, 1.0, 0.5, 0.5, np.nan, 1.0]))
-    np.testing.assert_array_equal(found, [0, 5, 0, 5, 0, 0, np.nan, np.nan, np.nan, 7])
+    result = successes(counts, np.array([0.0, 1.0, -1.0, 2.0, 0.5, 1.0, 0.5, 0.5, np.nan, 1.0]))
+    np.testing.assert_array_equal(result, [0, 5, 0, 5, 0, 0, np.nan, np.nan, np.nan, 7])

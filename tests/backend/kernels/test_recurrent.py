@@ -30,8 +30,8 @@ def given(kernel, rows, units, dtype):
 
     def make(name):
         cols = GATES[family].get(name, 1) * units
-        found = np.random.standard_normal((cols,) if name == "bias" else (rows, cols))
-        return (np.tanh(abs(found)) if name == "gates" else found).astype(dtype)
+        result = np.random.standard_normal((cols,) if name == "bias" else (rows, cols))
+        return (np.tanh(abs(result)) if name == "gates" else result).astype(dtype)
 
     return {name: make(name) for name in KERNELS[kernel][0]}
 
@@ -56,8 +56,8 @@ def expected(case, arrays):
     return reference(*arrays.values()) if activation is None else reference(activation, *arrays.values())
 
 
-def near(found, wanted, dtype):
-    for array, other in zip(found, wanted, strict=True):
+def near(actual, expected, dtype):
+    for array, other in zip(actual, expected, strict=True):
         assert_close(array, other, CLOSE[str(dtype)], CLOSE[str(dtype)])
 
 
@@ -93,8 +93,8 @@ def test_nan_and_infinity_do_not_spread(dtype):
     arrays["x"][2, 8:16] = np.inf  # f
     gates, cells, values = run(("lstm_step", None), arrays)
     assert np.isnan(gates.astype(np.float32)).sum() == 1
-    for found in (cells, values):
-        assert np.argwhere(np.isnan(found.astype(np.float32))).tolist() == [[1, 2]]
+    for actual in (cells, values):
+        assert np.argwhere(np.isnan(actual.astype(np.float32))).tolist() == [[1, 2]]
     assert (gates[2, 8:16] == 1).all()
 
 
@@ -108,8 +108,8 @@ def test_bytes_are_as_documented(kernel, reads, writes, total, monkeypatch):
     case = next(case for case in CASES if case[0] == kernel)
     names, gates = KERNELS[kernel], GATES[kernel.partition("_")[0]]
     for cell, known in zip((reads, writes), names, strict=True):
-        found = re.findall(r"(?:(\d) )?`(\w+)`", cell)
-        assert [(int(count or 1), name) for count, name in found] == [
+        result = re.findall(r"(?:(\d) )?`(\w+)`", cell)
+        assert [(int(count or 1), name) for count, name in result] == [
             (gates.get(name, 1), name) for name in known if name != "bias"
         ]
     monkeypatch.setattr(kernels, "tiles", lambda *_: ((2, 1), (8, 32)))

@@ -35,8 +35,8 @@ def pair(request):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_row_sum(pair, shape, offset, order):
     x = quarters(shape, pair[0])
-    found = row_sum(x, pair[1], offset, order=order)
-    assert_same(found, x.sum(axis=1, dtype=kernels.wide(x.dtype)).astype(pair[1]))
+    result = row_sum(x, pair[1], offset, order=order)
+    assert_same(result, x.sum(axis=1, dtype=kernels.wide(x.dtype)).astype(pair[1]))
 
 
 @pytest.mark.parametrize("shape", [(8, 0), (3, 0), (0, 5), (0, 0)])

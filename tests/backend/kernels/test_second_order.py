@@ -44,11 +44,11 @@ def streams(rows, cols, d, form, dtype, seconds=True, shared=False):
     return normal((*lead, made if seconds else d, cols), dtype), normal((rows, made, cols), dtype)
 
 
-def near(found, expected, dtype, scale=1.0):
+def near(actual, expected, dtype, scale=1.0):
     close = CLOSE[str(dtype)]
-    for array, wanted in zip(found, expected, strict=True):
+    for array, reference in zip(actual, expected, strict=True):
         if array is not None:
-            assert_close(array, wanted, rtol=close, atol=4 * scale * close)
+            assert_close(array, reference, rtol=close, atol=4 * scale * close)
 
 
 # ---- as backend/kernels/second_order.py launches them ----------------------------------------------------
@@ -62,7 +62,7 @@ def chained(f1, f2, stream, d, form, offset=0, held=None, **how):
     width, held = width_of(f1, offset), second_order._held(d) if held is None else held
     out = unset((len(f1), d + len(kernels.stream_groups(d, form)), f1.shape[1]), f1.dtype, offset)
     shape = kernels.tiles(*f1.shape, width, f1.itemsize)
-    arrays = [*(Placed(each, offset) for each in (f1, f2, stream)), out]
+    arrays = [*(Placed(array, offset) for array in (f1, f2, stream)), out]
     name = f"chain_stream<{kernels.C_NAMES[f1.dtype]}, {held}, {width}>"
     emulated.launch(name, shape, *arrays, *numbers(f1, stream, d, form), **how)
     return out.result()
@@ -73,7 +73,7 @@ def chained_back(g, f1, f2, stream, d, form, offset=0, held=None, need=(True, Tr
     own = (len(f1), *stream.shape[-2:])
     shapes = f1.shape, f1.shape, own
     outs = [unset(shape, f1.dtype, offset) if n else None for shape, n in zip(shapes, need, strict=True)]
-    arrays = [*(Placed(each, offset) for each in (g, f1, f2, stream)), *outs]
+    arrays = [*(Placed(array, offset) for array in (g, f1, f2, stream)), *outs]
     name = f"chain_stream_backward<{kernels.C_NAMES[f1.dtype]}, {held}, {width}>"
     emulated.launch(name, kernels.tiles(*f1.shape, width, f1.itemsize), *arrays, *numbers(f1, stream, d, form), **how)
     return [None if out is None else out.result() for out in outs]
@@ -85,8 +85,8 @@ def pushed(case, saved, bias, stream, d, form, offset=0, **how):
     shape = kernels.tiles(*saved.shape, width, saved.itemsize)
     bias = None if bias is None else Placed(bias, offset)
     name = f"activation_jet<{functor}, {kernels.C_NAMES[saved.dtype]}, {width}>"
-    given = Placed(saved, offset), bias, Placed(stream, offset), out, a, b, *numbers(saved, stream, d, form)
-    emulated.launch(name, shape, *given, **how)
+    operands = Placed(saved, offset), bias, Placed(stream, offset), out, a, b, *numbers(saved, stream, d, form)
+    emulated.launch(name, shape, *operands, **how)
     return out.result()
 
 
@@ -96,7 +96,7 @@ def pushed_back(case, g, saved, bias, stream, d, form, offset=0, need=(True, Tru
     (across, default), block = kernels.sum_tiles(rows, cols, width, saved.itemsize)
     parts = parts or default
     shapes = saved.shape, (cols,), (rows, *stream.shape[-2:])
-    ds, dbias, dstream = [unset(each, dtype, offset) if n else None for each, n in zip(shapes, need, strict=True)]
+    ds, dbias, dstream = [unset(array, dtype, offset) if n else None for array, n in zip(shapes, need, strict=True)]
     partials = unset((parts, cols), kernels.wide(dtype)) if parts > 1 and need[1] else None
     bias = None if bias is None else Placed(bias, offset)
     name = f"activation_jet_backward<{functor}, {kernels.C_NAMES[dtype]}, {width}>"
@@ -111,7 +111,7 @@ def local(a, f2, t, offset=0, **how):
     (rows, o, cols), d, width = a.shape, t.shape[-2], width_of(f2, offset)
     out = unset((rows, o, d, d), a.dtype)
     shape = kernels.row_tiles(rows, cols, width, a.itemsize, 1)
-    arrays = [Placed(each, offset) for each in (a, f2, t)]
+    arrays = [Placed(array, offset) for array in (a, f2, t)]
     name = f"local_terms<{kernels.C_NAMES[a.dtype]}, {width}>"
     emulated.launch(name, shape, *arrays, out, o, d, t.ndim == 2, rows, cols, **how)
     return out.result()
@@ -128,8 +128,8 @@ def test_chain_stream(dtype, form, d, seconds, shared, offset, order):
     for rows, cols in SHAPES:
         f1, f2 = normal((rows, cols), dtype), normal((rows, cols), dtype)
         stream, g = streams(rows, cols, d, form, dtype, seconds, shared)
-        found = chained(f1, f2, stream, d, form, offset, order=order)
-        near([found], [references.chain_stream(f1, f2, stream, d, form)], dtype, d)
+        result = chained(f1, f2, stream, d, form, offset, order=order)
+        near([result], [references.chain_stream(f1, f2, stream, d, form)], dtype, d)
         expected = references.chain_stream_backward(g, f1, f2, stream, d, form)
         near(chained_back(g, f1, f2, stream, d, form, offset, order=order), expected, dtype, 4 * d)
 
@@ -141,14 +141,14 @@ def test_rereading_gives_the_same(dtype, form):
     near(chained_back(g, f1, f2, stream, 3, form, held=0), chained_back(g, f1, f2, stream, 3, form), dtype, 4)
 
 
-@pytest.mark.parametrize("wanted", range(3))
-def test_each_gradient_alone(dtype, form, wanted):
+@pytest.mark.parametrize("alone", range(3))
+def test_each_gradient_alone(dtype, form, alone):
     f1, f2 = normal((5, 16), dtype), normal((5, 16), dtype)
     stream, g = streams(5, 16, 2, form, dtype)
-    need = tuple(i == wanted for i in range(3))
-    found, every = (chained_back(g, f1, f2, stream, 2, form, need=n) for n in (need, (True, True, True)))
-    assert [each is not None for each in found] == list(need)
-    np.testing.assert_array_equal(found[wanted], every[wanted])
+    need = tuple(i == alone for i in range(3))
+    results, every = (chained_back(g, f1, f2, stream, 2, form, need=n) for n in (need, (True, True, True)))
+    assert [array is not None for array in results] == list(need)
+    np.testing.assert_array_equal(results[alone], every[alone])
 
 
 # ---- behind an activation --------------------------------------------------------------------------------
@@ -171,13 +171,13 @@ def scale(case):
 def test_pushed_curve(case, dtype, form, shape, d, seconds, shared, order):
     saved, bias = arrays_of(case, shape, dtype)
     stream, g = streams(*shape, d, form, dtype, seconds, shared)
-    found = pushed(case, saved, bias, stream, d, form, order=order)
+    result = pushed(case, saved, bias, stream, d, form, order=order)
     expected = references.activation_jet(case[0], saved, bias, stream, d, form, **case[1])
-    near([found], [expected], dtype, scale(case))
+    near([result], [expected], dtype, scale(case))
     expected = references.activation_jet_backward(case[0], g, saved, bias, stream, d, form, **case[1])
-    found = pushed_back(case, g, saved, bias, stream, d, form, order=order)
-    near((found[0], None, found[2]), expected, dtype, scale(case))
-    near(found[1:2], expected[1:2], dtype, scale(case) * 10)
+    result = pushed_back(case, g, saved, bias, stream, d, form, order=order)
+    near((result[0], None, result[2]), expected, dtype, scale(case))
+    near(result[1:2], expected[1:2], dtype, scale(case) * 10)
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -189,15 +189,15 @@ def test_sums_in_parts_and_without_bias(dtype, parts):
     near(pushed_back(case, g, saved, None, stream, 2, FULL, parts=parts)[1:2], expected[1:2], dtype, 40)
 
 
-@pytest.mark.parametrize("wanted", range(3))
-def test_each_gradient_of_a_curve_alone(dtype, wanted):
-    case, need = ("gelu", {}), tuple(i == wanted for i in range(3))
+@pytest.mark.parametrize("alone", range(3))
+def test_each_gradient_of_a_curve_alone(dtype, alone):
+    case, need = ("gelu", {}), tuple(i == alone for i in range(3))
     saved, bias = arrays_of(case, (6, 16), dtype)
     stream, g = streams(6, 16, 2, FULL, dtype)
     every = pushed_back(case, g, saved, bias, stream, 2, FULL)
-    found = pushed_back(case, g, saved, bias, stream, 2, FULL, need=need)
-    assert [each is not None for each in found] == list(need)
-    np.testing.assert_array_equal(found[wanted], every[wanted])
+    result = pushed_back(case, g, saved, bias, stream, 2, FULL, need=need)
+    assert [array is not None for array in result] == list(need)
+    np.testing.assert_array_equal(result[alone], every[alone])
 
 
 def test_references_are_the_third_derivatives(case):
@@ -219,9 +219,9 @@ def test_local_terms(dtype, o, d, shared, offset, order):
     for rows, cols in [*SHAPES, (3, 520)]:
         a, f2 = normal((rows, o, cols), dtype), normal((rows, cols), dtype)
         t = normal((d, cols) if shared else (rows, d, cols), dtype)
-        found = local(a, f2, t, offset, order=order)
-        near([found], [references.local_terms(a, f2, t)], dtype, 20)
-        np.testing.assert_array_equal(found, found.swapaxes(-1, -2))
+        result = local(a, f2, t, offset, order=order)
+        near([result], [references.local_terms(a, f2, t)], dtype, 20)
+        np.testing.assert_array_equal(result, result.swapaxes(-1, -2))
 
 
 # ---- memory ----------------------------------------------------------------------------------------------
@@ -271,8 +271,8 @@ def test_bytes_are_as_documented(kernel, monkeypatch):
             pushed_back(("tanh", {}), g, f1, None, stream, d, FULL, need=(True, False, True), check="races")
         else:
             local(g[:, :o].copy(), f1, stream[:, :d].copy(), check="races")
-        found = emulated.compiled("second_order.cu", "races").kernels[f"{kernel}<{COUNTED[kernel]}, 4>"]
-        return sum(found.traffic()) / (512 * 256 if along else 64 * 64)
+        result = emulated.compiled("second_order.cu", "races").kernels[f"{kernel}<{COUNTED[kernel]}, 4>"]
+        return sum(result.traffic()) / (512 * 256 if along else 64 * 64)
 
     formula = re.sub(r"(\d) ([S(])", r"\1 * \2", DOCUMENTED[kernel])
     assert moved(3) - moved(1) == 2 * eval(formula, {"S": 5, "o": o, "d": d})

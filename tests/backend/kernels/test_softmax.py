@@ -22,15 +22,15 @@ HELD = {"softmax": SOFTMAX_STRIPS, "softmax_backward": SOFTMAX_BACKWARD_STRIPS}
 def run(kernel, matrices, logarithm, *numbers, offset=0, inplace=False, parts=None, **how):
     """Launches `kernel` on matrices of one shape, as its Python function does; `parts` are those of the grid."""
     (rows, cols), dtype, width = matrices[0].shape, matrices[0].dtype, width_of(matrices[0], offset)
-    (blocks, wanted), block = kernels.held_tiles(rows, cols, width, dtype.itemsize, HELD[kernel], MULTIPROCESSORS)
-    parts, types = parts or wanted, f"{kernels.C_NAMES[dtype]}, {width}"
-    shape, found, placed = ((blocks, parts), block), None, [Placed(matrix, offset) for matrix in matrices]
+    (blocks, usual_parts), block = kernels.held_tiles(rows, cols, width, dtype.itemsize, HELD[kernel], MULTIPROCESSORS)
+    parts, types = parts or usual_parts, f"{kernels.C_NAMES[dtype]}, {width}"
+    shape, results, placed = ((blocks, parts), block), None, [Placed(matrix, offset) for matrix in matrices]
     out = placed[0] if inplace else unset((rows, cols), dtype, offset)
     if parts > 1:
-        found = unset((rows, parts, 2 if kernel == "softmax" else 1), kernels.wide(dtype))
+        results = unset((rows, parts, 2 if kernel == "softmax" else 1), kernels.wide(dtype))
         first = [placed[0], *[None if logarithm else saved for saved in placed[1:]]]
-        emulated.launch(f"{kernel}_parts<{types}>", shape, *first, found, rows, cols, **how)
-    emulated.launch(f"{kernel}<{types}>", shape, *placed, found, out, int(logarithm), *numbers, rows, cols, **how)
+        emulated.launch(f"{kernel}_parts<{types}>", shape, *first, results, rows, cols, **how)
+    emulated.launch(f"{kernel}<{types}>", shape, *placed, results, out, int(logarithm), *numbers, rows, cols, **how)
     return out.result()
 
 
@@ -42,9 +42,9 @@ def backward(g, out, logarithm=False, **how):
     return run("softmax_backward", (g, out), logarithm, **how)
 
 
-def close(found, expected, scale=1.0):
-    tolerance = ACCURACY[str(found.dtype)]
-    assert_close(found, expected, rtol=tolerance, atol=tolerance * scale)
+def close(actual, expected, scale=1.0):
+    tolerance = ACCURACY[str(actual.dtype)]
+    assert_close(actual, expected, rtol=tolerance, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("logarithm", LOGARITHM)
@@ -60,9 +60,9 @@ def test_softmax(dtype, shape, offset, logarithm):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_backward(dtype, shape, offset, logarithm):
     g, out = quarters(shape, dtype), references.softmax(quarters(shape, dtype), logarithm)
-    found = backward(g, out, logarithm, offset=offset)
+    result = backward(g, out, logarithm, offset=offset)
     scale = np.abs(g.astype(float)).sum(-1).max() if logarithm else 4.0
-    close(found, references.softmax_backward(g, out, logarithm), scale)
+    close(result, references.softmax_backward(g, out, logarithm), scale)
 
 
 @pytest.mark.parametrize("logarithm", LOGARITHM)
@@ -76,9 +76,9 @@ def test_parts(dtype, shape, parts, logarithm):
     expected = references.softmax(x, logarithm)
     close(softmax(x, logarithm, parts=parts), expected)
     scale = np.abs(g.astype(float)).sum(-1).max() if logarithm else 4.0
-    wanted = references.softmax_backward(g, expected, logarithm)
+    reference = references.softmax_backward(g, expected, logarithm)
     for inplace in (False, True):
-        close(backward(g, expected, logarithm, parts=parts, inplace=inplace), wanted, scale)
+        close(backward(g, expected, logarithm, parts=parts, inplace=inplace), reference, scale)
 
 
 @pytest.mark.parametrize("logarithm", LOGARITHM)
@@ -109,12 +109,12 @@ def test_nan_and_infinity_stay_in_their_row(dtype, cols, parts, logarithm, safe)
     x[4, 1:] = x[5, :-1] = -np.inf
     x[6, :2] = -np.inf, np.inf
     x[7] = np.nan
-    found, expected = softmax(x, logarithm, safe, parts=parts), references.softmax(x, logarithm, safe)
-    close(found, expected)
-    lost = np.isnan(found.astype(float))
+    result, expected = softmax(x, logarithm, safe, parts=parts), references.softmax(x, logarithm, safe)
+    close(result, expected)
+    lost = np.isnan(result.astype(float))
     expected = [i in (1, 2, 6, 7) or (i == 3 and not safe) for i in range(9)]
     assert lost.all(1).tolist() == lost.any(1).tolist() == expected
-    assert found[4, 0] == found[5, -1] == (0 if logarithm else 1)
+    assert result[4, 0] == result[5, -1] == (0 if logarithm else 1)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -138,15 +138,15 @@ def test_sums_of_ten_million_numbers_are_as_exact_as_pytorchs(logarithm, parts):
     """PyTorch's on the CPU. In double the sums are exact to 9 digits more."""
     torch = pytest.importorskip("torch")
     x, g = np.random.random((2, 1, 10**7)).astype(np.float32)
-    given = torch.tensor(x, requires_grad=True)
-    there = (torch.log_softmax if logarithm else torch.softmax)(given, -1)
+    leaf = torch.tensor(x, requires_grad=True)
+    there = (torch.log_softmax if logarithm else torch.softmax)(leaf, -1)
     there.backward(torch.tensor(g))
     exact = references.softmax(x.astype(float), logarithm)
     slope = references.softmax_backward(g.astype(float), exact, logarithm)
     out = softmax(x, logarithm, parts=parts)
     dx = backward(g, out, logarithm, parts=parts)
-    for found, other, wanted in ((out, there.detach(), exact), (dx, given.grad, slope)):
-        error, allowed = [np.abs(each - wanted).max() / np.abs(wanted).max() for each in (found, other.numpy())]
+    for actual, other, expected in ((out, there.detach(), exact), (dx, leaf.grad, slope)):
+        error, allowed = [np.abs(array - expected).max() / np.abs(expected).max() for array in (actual, other.numpy())]
         assert error <= max(allowed, 5e-7)
 
 

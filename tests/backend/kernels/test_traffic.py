@@ -115,19 +115,19 @@ SHARED = re.findall(r"^\| `(\w+)`, in parts(, of a logarithm)? \|([ \d.|]*)\|$",
 @pytest.mark.parametrize(("kernel", "logarithm", "cells"), SHARED, ids=[kernel + of for kernel, of, _ in SHARED])
 def test_rows_in_parts(kernel, logarithm, cells):
     """Both launches, of one row and one twice as long; what the parts have found is the same length."""
-    found = Placed(np.ones((1, 4, 3), np.float32))
+    result = Placed(np.ones((1, 4, 3), np.float32))
 
     def moved(cols):
         total = 0
-        for each in (f"{kernel}_parts", kernel):
-            name = f"{each}<float, 4>"
+        for kernel_name in (f"{kernel}_parts", kernel):
+            name = f"{kernel_name}<float, 4>"
             file, _, parameters, _ = kernels.INSTANCES[name]
             numbers = {"rows": 1, "cols": cols, "logarithm": bool(logarithm), "centered": 1, "safe": 0, "eps": 0}
             arrays = {p.name: Placed(np.ones((1, cols), p.dtype)) for p in parameters if p.kind != "scalar"}
             absent = {"weight", "bias", "dweight", "dbias", "partials"}
-            absent |= {"out"} if logarithm and each != kernel else set()
-            given = {**arrays, **dict.fromkeys(absent), "found": found, **numbers}
-            emulated.launch(name, ((1, 4), (kernels.THREADS, 1)), *[given[p.name] for p in parameters], check="races")
+            absent |= {"out"} if logarithm and kernel_name != kernel else set()
+            by_name = {**arrays, **dict.fromkeys(absent), "found": result, **numbers}
+            emulated.launch(name, ((1, 4), (kernels.THREADS, 1)), *[by_name[p.name] for p in parameters], check="races")
             total += sum(emulated.compiled(file, "races").kernels[name].traffic())
         return total
 

@@ -35,8 +35,8 @@ def set_grads(params, seed=1):
 
 def assert_alike(params, others, rtol=1e-5):
     for param, other in zip(params, others, strict=True):
-        found, expected = [to_numpy(t.detach().array).astype(np.float64) for t in (param, other)]
-        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+        results, expected = [to_numpy(t.detach().array).astype(np.float64) for t in (param, other)]
+        np.testing.assert_allclose(results, expected, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.parametrize("dtype", [ag.float32, ag.float64, *HALVES], ids=str)
@@ -312,7 +312,7 @@ def test_clipping_gradients_that_overlap_or_are_not_contiguous():
     for param, other in zip(params, others, strict=True):
         other.grad = param.grad.detach().cpu()
     others[3].grad = others[2].grad
-    totals = [nn.utils.clip_grad_norm_(each, 0.5) for each in (params, others)]
+    totals = [nn.utils.clip_grad_norm_(tensors, 0.5) for tensors in (params, others)]
     assert_alike(totals[:1], totals[1:])
     assert_alike([p.grad for p in params], [p.grad for p in others])
 
@@ -336,13 +336,13 @@ def test_clipping_leaves_saved_gradients_alone():
 @pytest.mark.parametrize("dtype", [ag.float32, ag.bfloat16], ids=str)
 def test_clipping_of_values_is_one_launch(dtype):
     params, others = drawn([(3,), (0,), (4, 5)], dtype), drawn([(3,), (0,), (4, 5)], dtype, "cpu")
-    for each in (params, others):
-        set_grads(each)
-        each[0].grad[0] = float("nan")
-        versions = [p.grad._version for p in each]
-        counted = launches(lambda each=each: nn.utils.clip_grad_value_(each, 0.3))
-        assert counted == ({"foreach_clamp": 1} if each is params else {})
-        assert [p.grad._version for p in each] == [version + 1 for version in versions]
+    for tensors in (params, others):
+        set_grads(tensors)
+        tensors[0].grad[0] = float("nan")
+        versions = [p.grad._version for p in tensors]
+        counted = launches(lambda tensors=tensors: nn.utils.clip_grad_value_(tensors, 0.3))
+        assert counted == ({"foreach_clamp": 1} if tensors is params else {})
+        assert [p.grad._version for p in tensors] == [version + 1 for version in versions]
     assert_alike([p.grad for p in params], [p.grad for p in others], rtol=0)
 
 

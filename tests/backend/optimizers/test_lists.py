@@ -27,11 +27,11 @@ def stepped(cls, options, device, dtype=ag.float64, steps=2):
 
 @pytest.mark.parametrize(("cls", "options"), CASES)
 def test_steps_on_lists_are_those_of_the_cpu(cls, options):
-    found, launches = stepped(cls, {**options, "foreach": True}, "cuda")
+    result, launches = stepped(cls, {**options, "foreach": True}, "cuda")
     expected, _ = stepped(cls, options, "cpu")
     assert launches
     assert all(name.startswith("foreach_") for name in launches)
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 
 
@@ -48,20 +48,20 @@ def test_the_way_of_a_step(cls):
     ways = {"best": {}, "foreach": {"foreach": True}, "loop": {"foreach": False}}
     if cls in KERNELS:
         ways.update(fused={"fused": True}, also_loop={"fused": False})
-    found = {name: stepped(cls, way, "cuda", steps=1) for name, way in ways.items()}
-    launches = {name: counts for name, (_, counts) in found.items()}
+    result = {name: stepped(cls, way, "cuda", steps=1) for name, way in ways.items()}
+    launches = {name: counts for name, (_, counts) in result.items()}
     assert launches["loop"] == launches.get("also_loop", {}) == {}
     assert all(name.startswith("foreach_") for name in launches["foreach"])
     assert launches["best"] == ({KERNELS[cls]: 1} if cls in KERNELS else launches["foreach"])
     assert launches.get("fused", launches["best"]) == launches["best"]
-    for results, _ in found.values():
-        for ours, theirs in zip(results, found["loop"][0], strict=True):
+    for results, _ in result.values():
+        for ours, theirs in zip(results, result["loop"][0], strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("cls", OPTIONS)
 def test_launches_do_not_grow_with_the_number_of_parameters(cls):
-    found = []
+    seen = []
     for count in (2, 50):
         params = [ag.ones(3, device="cuda", requires_grad=True) for _ in range(count)]
         optimizer = getattr(optim, cls)(params, foreach=True)
@@ -69,9 +69,9 @@ def test_launches_do_not_grow_with_the_number_of_parameters(cls):
             param.grad = ag.ones(3, device="cuda")
         with profiler.count() as counts:
             optimizer.step()
-        found.append(dict(counts.launches))
-    assert found[0] == found[1]
-    assert sum(found[0].values()) <= 16
+        seen.append(dict(counts.launches))
+    assert seen[0] == seen[1]
+    assert sum(seen[0].values()) <= 16
 
 
 def test_adagrad_has_no_fused_kernel_on_cuda():

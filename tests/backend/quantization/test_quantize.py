@@ -67,12 +67,12 @@ def check(array, x, dtype, granularity="tensor"):
     codes, scale = references.quantize(matrix, dtype)
     assert (q.dtype, q.source) == (dtype, x.dtype)
     bits = np.dtype(f"u{dtype.itemsize}")
-    found = to_numpy(q.codes)
-    assert found.shape == x.shape
-    assert found.dtype == FORMATS[dtype].codes
-    same = found.view(bits) == codes.view(bits).reshape(x.shape)
+    result = to_numpy(q.codes)
+    assert result.shape == x.shape
+    assert result.dtype == FORMATS[dtype].codes
+    same = result.view(bits) == codes.view(bits).reshape(x.shape)
     assert (same | np.isnan(x)).all()
-    assert np.isnan(found.view(dtype).astype(float32)[np.isnan(x)]).all()
+    assert np.isnan(result.view(dtype).astype(float32)[np.isnan(x)]).all()
     if scale is None:
         assert q.scale is None
     else:
@@ -286,18 +286,18 @@ def test_every_number_of_a_half_type_to_float8(put, source, dtype):
     limit = FORMATS[dtype].largest
     wide = x.astype(float32)
     expected = np.where(np.isinf(wide), wide, np.clip(wide, -limit, limit)).astype(dtype).view(np.uint8)
-    found = to_numpy(to_float8(put(x), dtype))
-    assert ((found == expected) | np.isnan(wide)).all()
-    assert np.isnan(found.view(dtype).astype(float32)[np.isnan(wide)]).all()
+    result = to_numpy(to_float8(put(x), dtype))
+    assert ((result == expected) | np.isnan(wide)).all()
+    assert np.isnan(result.view(dtype).astype(float32)[np.isnan(wide)]).all()
 
 
 @pytest.mark.parametrize("dtype", sorted(STORAGE, key=str), ids=str)
 def test_every_code_from_float8(put, dtype):
     codes = np.arange(256, dtype=np.uint8)
     for target in SOURCES:
-        found = from_float8(put(codes), dtype, target)
-        np.testing.assert_array_equal(numbers(found), codes.view(dtype).astype(float64))
-        assert found.dtype == target
+        result = from_float8(put(codes), dtype, target)
+        np.testing.assert_array_equal(numbers(result), codes.view(dtype).astype(float64))
+        assert result.dtype == target
 
 
 @pytest.mark.parametrize("dtype", sorted(STORAGE, key=str), ids=str)
@@ -317,8 +317,8 @@ def test_many_float32_to_float8(dtype):
 @pytest.mark.parametrize("dtype", sorted(STORAGE, key=str), ids=str)
 def test_float64_beyond_float32_saturates(put, dtype):
     """It is not infinity, which float8_e4m3fn would turn into NaN."""
-    found = from_float8(to_float8(put(np.array([1e300, -1e300])), dtype), dtype, float64)
-    assert numbers(found).tolist() == [FORMATS[dtype].largest, -FORMATS[dtype].largest]
+    result = from_float8(to_float8(put(np.array([1e300, -1e300])), dtype), dtype, float64)
+    assert numbers(result).tolist() == [FORMATS[dtype].largest, -FORMATS[dtype].largest]
 
 
 @pytest.mark.parametrize("dtype", sorted(STORAGE, key=str), ids=str)

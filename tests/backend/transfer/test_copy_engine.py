@@ -45,9 +45,9 @@ class TestValues:
         packed = offload.pack(array, slab_bytes, ahead=0)
         del array
         for _ in range(2):
-            found = packed.unpack()
-            assert (found.dtype, found.flags.fnc) == (expected.dtype, transposed)
-            np.testing.assert_array_equal(found.get(), expected)
+            result = packed.unpack()
+            assert (result.dtype, result.flags.fnc) == (expected.dtype, transposed)
+            np.testing.assert_array_equal(result.get(), expected)
             packed.prefetch()
 
     @pytest.mark.parametrize("ahead", [0, 1, 5])
@@ -55,8 +55,8 @@ class TestValues:
         array = numbers(cp)
         packed = offload.pack(array, SLAB, ahead)
         for _ in range(3):
-            found = packed.unpack()
-            found += 1
+            result = packed.unpack()
+            result += 1
         equal(array)
         equal(packed.unpack())
 

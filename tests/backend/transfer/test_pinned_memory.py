@@ -144,13 +144,13 @@ class TestSlab:
                 packed[i].prefetch()
             return sum(one.pinned is None for one in packed)
 
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert 0 < run(20 << 10) < 8
             assert 0 < run(20 << 10) < 8
-        assert len(found) == 1
-        assert "slab_bytes=1048576" in str(found[0].message)
-        assert "up to 36864 bytes were kept at one time" in str(found[0].message)
+        assert len(caught) == 1
+        assert "slab_bytes=1048576" in str(caught[0].message)
+        assert "up to 36864 bytes were kept at one time" in str(caught[0].message)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert run(36864) == run(1 << 20) == 0

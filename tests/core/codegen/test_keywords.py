@@ -136,18 +136,18 @@ OLD = [{"size_average": True}, {"size_average": False}, {"reduce": False}, {"red
 @pytest.mark.parametrize("call", LOSSES.values(), ids=list(LOSSES))
 def test_old_words_for_reduction(call, old):
     torch = pytest.importorskip("torch")
-    found = []
+    seen = []
     for m in (torch, ag):
         x = m.tensor(X, requires_grad=True)
         with pytest.warns(UserWarning, match="please use reduction='[a-z]*' instead") as w:
             loss = call(m, x, old)
-        texts = [str(each.message) for each in w if "size_average" in str(each.message)]
+        texts = [str(warning.message) for warning in w if "size_average" in str(warning.message)]
         loss.sum().backward()
-        found.append((loss.flatten().tolist(), x.grad.flatten().tolist(), texts))
+        seen.append((loss.flatten().tolist(), x.grad.flatten().tolist(), texts))
         assert m is torch or w[0].filename == __file__
-    assert found[1][0] == pytest.approx(found[0][0], rel=1e-4, abs=1e-5)
-    assert found[1][1] == pytest.approx(found[0][1], rel=1e-4, abs=1e-5)
-    assert found[1][2] == found[0][2]
+    assert seen[1][0] == pytest.approx(seen[0][0], rel=1e-4, abs=1e-5)
+    assert seen[1][1] == pytest.approx(seen[0][1], rel=1e-4, abs=1e-5)
+    assert seen[1][2] == seen[0][2]
 
 
 def test_a_loss_of_a_user_may_have_these_names_itself():

@@ -185,8 +185,8 @@ def test_second_derivative_of_a_join(monkeypatch, device):
         first = ag.autograd.grad(y, pieces, v, create_graph=True)
         counted = Counted(monkeypatch, "basic_index_backward")
         (second,) = ag.autograd.grad(first, v, [ag.full_like(g, i + 1.0) for i, g in enumerate(first)])
-        found = values(second)
-        assert (found.diagonal() if found.shape == (30, 30) else found.reshape(-1)).tolist() == list(range(1, 31))
+        result = values(second)
+        assert (result.diagonal() if result.shape == (30, 30) else result.reshape(-1)).tolist() == list(range(1, 31))
         assert counted.calls <= 2
 
 
@@ -203,7 +203,7 @@ def test_only_some_of_many_pieces(device):
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 200])
 def test_masks(n):
     rng = np.random.default_rng(n)
-    for wanted in ([True] * n, [False] * n, list(map(bool, rng.integers(0, 2, n)))):
-        mask = mask_of(wanted)
-        assert mask == sum(1 << i for i, each in enumerate(wanted) if each)
-        assert bits_of(mask, n) == wanted
+    for flags in ([True] * n, [False] * n, list(map(bool, rng.integers(0, 2, n)))):
+        mask = mask_of(flags)
+        assert mask == sum(1 << i for i, needed in enumerate(flags) if needed)
+        assert bits_of(mask, n) == flags

@@ -85,7 +85,7 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=list(OPTIMIZERS))
 def test_options_of_optimizers(make):
-    found = []
+    seen = []
     for m in (torch, ag):
         p = m.tensor([1.0, 2.0], requires_grad=True)
         optimizer = make(m, p)
@@ -93,8 +93,8 @@ def test_options_of_optimizers(make):
             optimizer.zero_grad()
             (p * p * p).sum().backward()
             optimizer.step()
-        found.append(p.tolist())
-    assert found[1] == pytest.approx(found[0], rel=1e-5)
+        seen.append(p.tolist())
+    assert seen[1] == pytest.approx(seen[0], rel=1e-5)
 
 
 def test_an_option_that_is_a_tensor_is_read_at_each_step():

@@ -103,18 +103,18 @@ def test_a_traceback_shows_the_generated_line():
 
 def test_threads_that_make_the_first_call_at_the_same_time():
     for _ in range(50):
-        function, found, barrier = made([]), [], threading.Barrier(4)
+        function, actual, barrier = made([]), [], threading.Barrier(4)
 
-        def call(function=function, found=found, barrier=barrier):
+        def call(function=function, actual=actual, barrier=barrier):
             barrier.wait()
-            found.append(function(2, shift=1))
+            actual.append(function(2, shift=1))
 
         threads = [threading.Thread(target=call) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert found == [7] * 4
+        assert actual == [7] * 4
 
 
 def test_a_failed_write_is_repeated():
@@ -134,8 +134,8 @@ def test_a_failed_write_is_repeated():
 
 def test_the_import_generates_nothing():
     script = "import linecache, autograd_gpu; print([f for f in linecache.cache if f.startswith('<generated')])"
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 def test_every_generated_function_has_its_source():

@@ -25,14 +25,14 @@ class TestHelpers:
         assert (rank(x34, True), rank(x34, False)) == (1, 2)
 
     def test_example_has_a_shape_and_no_memory(self):
-        found = example(np.empty((5, 2, 3)))
-        assert (found.shape, found.strides) == ((2, 3), (0, 0))
+        result = example(np.empty((5, 2, 3)))
+        assert (result.shape, result.strides) == ((2, 3), (0, 0))
         assert example(x34, False).shape == (3, 4)
         assert example(x3).shape == ()
 
     def test_expanded(self):
-        found = expanded(RAW, 5, (True, False, False, False), (np.ones((5, 2)), x3, 2.0, None))
-        assert [getattr(x, "shape", x) for x in found] == [(5, 2), (5, 3), 2.0, None]
+        result = expanded(RAW, 5, (True, False, False, False), (np.ones((5, 2)), x3, 2.0, None))
+        assert [getattr(x, "shape", x) for x in result] == [(5, 2), (5, 3), 2.0, None]
 
     def test_aligned_puts_ones_behind_the_examples(self):
         a, b, c = aligned(RAW, (True, True, False), (np.ones((5, 2, 3)), np.ones(5), x3))
@@ -40,12 +40,12 @@ class TestHelpers:
         assert aligned(RAW, (True, False), (np.ones(5), x34))[0].shape == (5, 1, 1)
         assert aligned(RAW, (True, False), (np.ones((5, 2)), 3.0))[1] == 3.0
 
-    @pytest.mark.parametrize(("dim", "ndim", "found"), [
+    @pytest.mark.parametrize(("dim", "ndim", "actual"), [
         (0, 3, -3), (2, 3, -1), (-2, 3, -2), (0, 0, -1), (-1, 0, -1), ((0, -1), 3, (-3, -1)), ([1], 2, (-1,)),
         (None, 3, None), ((), 3, ()),
     ])
-    def test_counted_from_right(self, dim, ndim, found):
-        assert counted_from_right(dim, ndim) == found
+    def test_counted_from_right(self, dim, ndim, actual):
+        assert counted_from_right(dim, ndim) == actual
 
     @pytest.mark.parametrize("dim", [None, (), []])
     def test_none_and_nothing_reduce_all_dimensions(self, dim):
@@ -117,9 +117,9 @@ class TestCorners:
             "unfold": {"dimension": 0, "size": 2, "step": 1}, "basic_index": {"key": (..., 0)}, "unbind": {},
         }  # fmt: skip
         for name, attributes in shapes.items():
-            found = batch(name, none, n=0, **attributes)
+            result = batch(name, none, n=0, **attributes)
             one = getattr(RAW, name)(np.ones((2, 3), float32), **attributes)
-            for f, o in [(found, one)] if REGISTRY[name].single else zip(found, one, strict=True):
+            for f, o in [(result, one)] if REGISTRY[name].single else zip(result, one, strict=True):
                 assert (f.shape, f.dtype) == ((0, *np.shape(o)), o.dtype), name
 
     def test_squeeze_leaves_a_single_example(self):
@@ -128,21 +128,21 @@ class TestCorners:
 
     def test_one_vector_is_searched_in_one_call(self):
         rows, values = np.array([1.0, 3.0, 5.0]), np.array([[0.0, 3.0], [9.0, 4.0]])
-        found = batch("sorted_places", rows, values, batched=(False, True), right=False, out_int32=False)
-        assert found.tolist() == [[0, 1], [3, 2]]
+        result = batch("sorted_places", rows, values, batched=(False, True), right=False, out_int32=False)
+        assert result.tolist() == [[0, 1], [3, 2]]
 
     def test_numbers_stay_numbers(self):
-        found = batch("scatter_along", x34, np.array([[0], [1], [2]]), 9.0, dim=-1)
-        assert found.tolist() == [[9, 1, 2, 3], [4, 9, 6, 7], [8, 9, 9, 11]]
+        result = batch("scatter_along", x34, np.array([[0], [1], [2]]), 9.0, dim=-1)
+        assert result.tolist() == [[9, 1, 2, 3], [4, 9, 6, 7], [8, 9, 9, 11]]
         assert batch("basic_set", x34, 9.0, key=0)[:, 0].tolist() == [9, 9, 9]
         assert batch("isin", 2.0, x34).tolist() == [True, False, False]
         assert batch("isin", x34, 2.0).sum() == 1
 
     def test_one_place_for_many_values(self):
-        found = batch("basic_set", np.zeros(2), x3, batched=(False, True), key=0)
-        assert found.tolist() == [[0, 0], [1, 0], [2, 0]]
+        result = batch("basic_set", np.zeros(2), x3, batched=(False, True), key=0)
+        assert result.tolist() == [[0, 0], [1, 0], [2, 0]]
 
     def test_reinterpreted_bytes(self):
-        found = batch("reinterpret", x34.astype(float32), dtype=uint8)
-        assert found.shape == (3, 16)
-        assert found.view(float32).astype(float64).tolist() == x34.tolist()
+        result = batch("reinterpret", x34.astype(float32), dtype=uint8)
+        assert result.shape == (3, 16)
+        assert result.view(float32).astype(float64).tolist() == x34.tolist()

@@ -23,8 +23,8 @@ def block(name="without_words", **body):
 
 
 def call_of(op, *args, **attributes):
-    found = getattr(RAW, op.name)(*args, **attributes) if op.name in REGISTRY else op.forward(np, *args)
-    return Call(op, args, attributes, (found,) if op.single else found)
+    result = getattr(RAW, op.name)(*args, **attributes) if op.name in REGISTRY else op.forward(np, *args)
+    return Call(op, args, attributes, (result,) if op.single else result)
 
 
 ones = np.ones(3)
@@ -59,8 +59,8 @@ class TestZeros:
         for name in ("sum", "prod", "cumsum"):
             attributes = {"dim": 0, "dtype": np.dtype("int64")}
             assert push_forward(RAW, call_of(REGISTRY[name], ones, **attributes), (ones,)) == (None,)
-            (found,) = push_forward(RAW, call_of(REGISTRY[name], ones, dim=0), (ones,))
-            assert np.sum(found) == {"sum": 3, "prod": 3, "cumsum": 6}[name]
+            (result,) = push_forward(RAW, call_of(REGISTRY[name], ones, dim=0), (ones,))
+            assert np.sum(result) == {"sum": 3, "prod": 3, "cumsum": 6}[name]
 
     def test_zero_rules_answer_none(self):
         op = REGISTRY["sign"]
@@ -81,25 +81,25 @@ class TestZeros:
 
 class TestWords:
     def test_linear_takes_zeros_for_inputs_without_a_tangent(self):
-        (found,) = push_forward(RAW, call_of(REGISTRY["sub"], ones, 5.0, alpha=2), (ones * 3, None))
-        assert found.tolist() == [3.0, 3.0, 3.0]
-        (found,) = push_forward(RAW, call_of(REGISTRY["sub"], ones, ones * 5, alpha=2), (None, ones))
-        assert found.tolist() == [-2.0, -2.0, -2.0]
+        (result,) = push_forward(RAW, call_of(REGISTRY["sub"], ones, 5.0, alpha=2), (ones * 3, None))
+        assert result.tolist() == [3.0, 3.0, 3.0]
+        (result,) = push_forward(RAW, call_of(REGISTRY["sub"], ones, ones * 5, alpha=2), (None, ones))
+        assert result.tolist() == [-2.0, -2.0, -2.0]
 
     def test_linear_leaves_inputs_without_a_rule_alone(self):
         index, x = np.array([2, 0]), np.array([5.0, 6.0, 7.0])
-        (found,) = push_forward(RAW, call_of(REGISTRY["scatter_sum"], x, index, x[:2], dim=-1), (None, None, x[:2]))
-        assert found.tolist() == [6.0, 0.0, 5.0]
+        (result,) = push_forward(RAW, call_of(REGISTRY["scatter_sum"], x, index, x[:2], dim=-1), (None, None, x[:2]))
+        assert result.tolist() == [6.0, 0.0, 5.0]
 
     def test_multilinear_is_the_product_rule(self):
         a, b = np.array([2.0]), np.array([3.0])
-        (found,) = push_forward(RAW, call_of(REGISTRY["mul"], a, b), (np.array([10.0]), np.array([100.0])))
-        assert found.tolist() == [230.0]
+        (result,) = push_forward(RAW, call_of(REGISTRY["mul"], a, b), (np.array([10.0]), np.array([100.0])))
+        assert result.tolist() == [230.0]
 
     def test_elementwise_stretches_what_broadcast(self):
         a, b = np.ones((2, 1)), np.ones(3)
-        (found,) = push_forward(RAW, call_of(REGISTRY["lerp"], a, b, 0.25), (a, None, None))
-        assert found.tolist() == [[0.75] * 3] * 2
+        (result,) = push_forward(RAW, call_of(REGISTRY["lerp"], a, b, 0.25), (a, None, None))
+        assert result.tolist() == [[0.75] * 3] * 2
 
 
 class TestMissingDerivatives:

@@ -13,8 +13,8 @@ ones = np.ones(3)
 
 
 def call_of(op, *args, **attributes):
-    found = getattr(RAW, op.name)(*args, **attributes)
-    return Call(op, args, attributes, (found,) if op.single else found)
+    result = getattr(RAW, op.name)(*args, **attributes)
+    return Call(op, args, attributes, (result,) if op.single else result)
 
 
 class TestCall:

@@ -25,14 +25,14 @@ def named(decorator):
 
 
 def test_its_own_name_by_default():
-    found, thing = named(public(methods=True, inplace=True, ufunc=True))
-    assert found == (thing, ("thing",), ("thing",), ("thing_",), ("thing",), False, False)
+    result, thing = named(public(methods=True, inplace=True, ufunc=True))
+    assert result == (thing, ("thing",), ("thing",), ("thing_",), ("thing",), False, False)
 
 
 def test_true_stands_for_the_public_names_without_module_and_in_place():
-    found, _ = named(public("thing", "alias", "thing_", "linalg.thing", methods=True, inplace=True))
-    assert found.methods == ("thing", "alias")
-    assert found.inplace == ("thing_", "alias_")
+    result, _ = named(public("thing", "alias", "thing_", "linalg.thing", methods=True, inplace=True))
+    assert result.methods == ("thing", "alias")
+    assert result.inplace == ("thing_", "alias_")
 
 
 def test_a_method_only():
@@ -40,13 +40,13 @@ def test_a_method_only():
     assert named(method("other"))[0].methods == ("other",)
 
 
-@pytest.mark.parametrize(("given", "text"), [
+@pytest.mark.parametrize(("words", "text"), [
     ({"methods": True}, "thing: methods = True stands for its public names, of which it has none"),
     ({"methods": "thing", "inplace": "thing"}, "thing: the in-place method 'thing' has to end in '_'"),
 ])
-def test_refused(given, text):
+def test_refused(words, text):
     with pytest.raises(OpDeclarationError, match=f"^{text}"):
-        named(public("linalg.thing", **given))
+        named(public("linalg.thing", **words))
     assert declared.NAMED == []
 
 
@@ -54,14 +54,14 @@ def test_the_modules_hold_what_the_declarations_name():
     modules = {"": ag.ops, "nn.functional": ag.nn.functional} | {
         name: getattr(ag, name) for name in ("foreach", "linalg", "special")
     }
-    for each in NAMED:
-        for dotted in each.public:
+    for entry in NAMED:
+        for dotted in entry.public:
             module, _, name = dotted.rpartition(".")
             assert callable(getattr(modules[module], name))
             assert name in modules[module].__all__
-        for name in each.methods:
-            assert getattr(ag.Tensor, name) is each.function
-        for name in each.inplace:
+        for name in entry.methods:
+            assert getattr(ag.Tensor, name) is entry.function
+        for name in entry.inplace:
             assert getattr(ag.Tensor, name).__name__ == name
 
 

@@ -14,8 +14,8 @@ ones = np.ones(3)
 
 def call_of(name, *args, **attributes):
     op = REGISTRY[name]
-    found = getattr(RAW, name)(*args, **attributes)
-    return Call(op, args, attributes, (found,) if op.single else found)
+    result = getattr(RAW, name)(*args, **attributes)
+    return Call(op, args, attributes, (result,) if op.single else result)
 
 
 def test_only_needed_rules_run():

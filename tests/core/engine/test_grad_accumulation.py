@@ -21,8 +21,8 @@ def draw(xp, *shape, dtype="float64"):
     return xp.asarray(np.random.randn(*shape).astype(backend.arrays.dtypes.as_dtype(dtype)))
 
 
-def close(found, expected, tolerance):
-    np.testing.assert_allclose(backend.to_numpy(found).astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+def close(actual, expected, tolerance):
+    np.testing.assert_allclose(backend.to_numpy(actual).astype(np.float64), expected, rtol=tolerance, atol=tolerance)
 
 
 def wide(x):

@@ -16,8 +16,8 @@ def test_tensor_hooks_run_in_order_each_on_what_the_last_returned(result):
     result.register_hook(lambda g: None)
     result.register_hook(lambda g: g * 10)
     result.retain_grad()
-    found = call_tensor_hooks(result.grad_fn, 0, ag.ones(2, device=result.device))
-    assert found.tolist() == result.grad.tolist() == [20, 20]
+    actual = call_tensor_hooks(result.grad_fn, 0, ag.ones(2, device=result.device))
+    assert actual.tolist() == result.grad.tolist() == [20, 20]
 
 
 def test_without_a_gradient_tensor_hooks_do_not_run(result):

@@ -42,9 +42,9 @@ class TestOfALeaf:
             node = accumulator(m, x)
             with node.register_hook(drop):
                 (x * 3).sum().backward(create_graph=create_graph)
-            found = x.grad
+            result = x.grad
             (x * 3).sum().backward(create_graph=create_graph)
-            return found, x.grad
+            return result, x.grad
 
         assert both(program)[0] is None
 
@@ -85,10 +85,10 @@ def test_an_output_that_leads_to_no_input(case, how):
         ones = [m.ones_like(t) for t in several]
         if how == "backward":
             m.autograd.backward(several, ones, inputs=[inputs])
-            found = None
+            result = None
         else:
-            found = m.autograd.grad(several, inputs, ones, allow_unused=True, create_graph=how == "recorded")
-        return log, found, y.grad, w.grad, x.grad, inputs is z and z.grad
+            result = m.autograd.grad(several, inputs, ones, allow_unused=True, create_graph=how == "recorded")
+        return log, result, y.grad, w.grad, x.grad, inputs is z and z.grad
 
     both(program)
 

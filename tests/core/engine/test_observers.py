@@ -53,14 +53,14 @@ class TestNodeStart:
         assert log == ["SumBackward0", "MulBackward0", "AccumulateGrad"]
 
     def test_modes_within(self):
-        found = []
+        seen = []
         y = leaf() * 2
-        with on_node_start(lambda node: found.append(ag.is_grad_enabled())):
+        with on_node_start(lambda node: seen.append(ag.is_grad_enabled())):
             y.sum().backward(retain_graph=True)
-            assert set(found) == {False}
-            found.clear()
+            assert set(seen) == {False}
+            seen.clear()
             y.sum().backward(create_graph=True)
-            assert set(found) == {True}
+            assert set(seen) == {True}
 
 
 class TestLogging:

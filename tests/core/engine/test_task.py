@@ -232,13 +232,13 @@ def test_two_threads_on_one_node():
     g = ag.ones(3, dtype=ag.float64)
     barrier = threading.Barrier(2)
 
-    def work(wanted, expected):
+    def work(reference, expected):
         try:
             barrier.wait()
             for _ in range(rounds):
                 SEEN.needs = None
-                (got,) = grad(y, wanted, g, retain_graph=True)
-                assert SEEN.needs == (wanted is a, wanted is b)
+                (got,) = grad(y, reference, g, retain_graph=True)
+                assert SEEN.needs == (reference is a, reference is b)
                 np.testing.assert_array_equal(got.numpy(force=True), expected.numpy(force=True))
         except BaseException as error:
             errors.append(error)

@@ -5,8 +5,8 @@ from autograd_gpu.core.engine.task_state import TaskState, final_callbacks_of, r
 
 
 def edge(x):
-    found = ag.autograd.graph.get_gradient_edge(x)
-    return found.node, found.output_nr
+    result = ag.autograd.graph.get_gradient_edge(x)
+    return result.node, result.output_nr
 
 
 def test_captures_by_node_and_the_floor_of_the_walk(device):

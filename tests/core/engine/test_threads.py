@@ -148,10 +148,10 @@ class TestSums:
                 return str(error)
 
         results = together(work)
-        found = [result for result in results if isinstance(result, list)]
-        assert found
-        assert all(result == x.exp().tolist() for result in found)
-        assert all("backward through the graph a second time" in text for text in results if text not in found)
+        actual = [result for result in results if isinstance(result, list)]
+        assert actual
+        assert all(result == x.exp().tolist() for result in actual)
+        assert all("backward through the graph a second time" in text for text in results if text not in actual)
 
     def test_create_graph(self):
         x = leaf()
@@ -220,7 +220,7 @@ class TestThreadLocal:
             assert seen[i] == {threading.get_ident()}
 
         together(work)
-        assert [bool(found) for found in seen.values()] == [True, False] * (THREADS // 2)
+        assert [bool(actual) for actual in seen.values()] == [True, False] * (THREADS // 2)
 
     def test_modes(self):
         def work(i):

@@ -11,10 +11,10 @@ LENGTHS = [0, 1, 5, FEW, FEW + 1, 1000]
 
 @pytest.mark.parametrize("n", LENGTHS)
 def test_there_and_back(n):
-    wanted = [i % 3 == 0 for i in range(n)]
-    mask = mask_of(wanted)
+    flags = [i % 3 == 0 for i in range(n)]
+    mask = mask_of(flags)
     assert mask == sum(1 << i for i in range(0, n, 3))
-    assert bits_of(mask, n) == wanted
+    assert bits_of(mask, n) == flags
 
 
 @pytest.mark.parametrize("n", LENGTHS[1:])

@@ -316,12 +316,12 @@ class TestModes:
             ag.set_anomaly_enabled(False)
 
     def test_thread_local(self):
-        found = []
+        seen = []
         with set_detect_anomaly(True):
-            thread = threading.Thread(target=lambda: found.append((self.state(), (leaf() * 2).grad_fn.metadata)))
+            thread = threading.Thread(target=lambda: seen.append((self.state(), (leaf() * 2).grad_fn.metadata)))
             thread.start()
             thread.join()
-        assert found == [((False, True), {})]
+        assert seen == [((False, True), {})]
 
 
 def test_texts_are_pytorchs():

@@ -70,9 +70,9 @@ def test_edge_taken_before_names_the_old_value(leaf, weight):
     x = leaf.sin()
     edge = get_gradient_edge(x)
     x.exp_()
-    (found,) = grad((x * weight).sum(), edge, retain_graph=True)
-    np.testing.assert_allclose(values(found), W * np.exp(np.sin(values(leaf))))
-    np.testing.assert_allclose(gradient(x, leaf, weight), values(found) * np.cos(values(leaf)))
+    (g_x,) = grad((x * weight).sum(), edge, retain_graph=True)
+    np.testing.assert_allclose(values(g_x), W * np.exp(np.sin(values(leaf))))
+    np.testing.assert_allclose(gradient(x, leaf, weight), values(g_x) * np.cos(values(leaf)))
 
 
 def test_write_to_a_view_rewrites_the_base(leaf, weight):
@@ -354,7 +354,7 @@ def test_overwritten_inputs_are_kept_where_a_rule_reads_them(leaf, weight):
 
 def test_two_threads_read_one_stale_view(x):
     """The view counted as fresh before it had its new node."""
-    found = []
+    seen = []
     for _ in range(100):
         base = x * 1
         view, start = base[:1], threading.Barrier(2)
@@ -362,14 +362,14 @@ def test_two_threads_read_one_stale_view(x):
 
         def read(view=view, start=start):
             start.wait()
-            found.append(grad(view.sum(), x, retain_graph=True)[0].tolist())
+            seen.append(grad(view.sum(), x, retain_graph=True)[0].tolist())
 
         threads = [threading.Thread(target=read) for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert found == [[5.0, 0.0]] * 200
+    assert seen == [[5.0, 0.0]] * 200
 
 
 class TestData:

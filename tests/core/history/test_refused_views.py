@@ -12,8 +12,8 @@ def function(m, *results):
     class F(m.autograd.Function):
         @staticmethod
         def forward(ctx, x):
-            found = [x.view(2, 1), x * 2][: len(results)] if results[0] == "view" else [x, x * 2][: len(results)]
-            return found[0] if len(found) == 1 else tuple(found)
+            actual = [x.view(2, 1), x * 2][: len(results)] if results[0] == "view" else [x, x * 2][: len(results)]
+            return actual[0] if len(actual) == 1 else tuple(actual)
 
         @staticmethod
         def backward(ctx, g, *more):

@@ -11,10 +11,10 @@ from autograd_gpu.core.interpret.interpreters import below, entered
 def test_an_op_runs_once_on_all_examples(device):
     x = ag.arange(6, dtype=ag.float64, device=device).reshape(2, 3)
     with entered(Batching(2)) as level, ag.profiler.count() as counted:
-        found = batched(level, x) @ ag.ones(3, 4, dtype=ag.float64, device=device)
+        result = batched(level, x) @ ag.ones(3, 4, dtype=ag.float64, device=device)
     assert list(counted.matmuls.items()) == [((2, 3, 4), 1)]
-    assert (type(found), found.shape, found._level) == (Batched, (4,), level)
-    np.testing.assert_allclose(found._value.numpy(force=True), [[3.0] * 4, [12.0] * 4])
+    assert (type(result), result.shape, result._level) == (Batched, (4,), level)
+    np.testing.assert_allclose(result._value.numpy(force=True), [[3.0] * 4, [12.0] * 4])
 
 
 def test_what_is_not_batched_stays_below(device):
@@ -35,9 +35,9 @@ def test_nested_levels_see_their_own_examples_only():
 
 def test_several_results_keep_their_names():
     with entered(Batching(2)) as level:
-        found = batched(level, ag.tensor([[1.0, 3.0], [4.0, 2.0]])).max(0)
-    assert type(found).__name__ == "max_dim_result"
-    assert found.indices._value.tolist() == [1, 0]
+        result = batched(level, ag.tensor([[1.0, 3.0], [4.0, 2.0]])).max(0)
+    assert type(result).__name__ == "max_dim_result"
+    assert result.indices._value.tolist() == [1, 0]
 
 
 def test_whole():
@@ -71,19 +71,19 @@ def test_new_tensors_like_a_batched_one_can_be_written_to():
         return tuple(made)
 
     x = ag.arange(6.0).reshape(2, 3)
-    found = ag.func.vmap(function)(x)
-    assert [out.tolist() for out in found[::2]] == [x.tolist()] * 3
-    assert found[1].tolist() == [[1.0, 1.0, 2.0], [4.0, 4.0, 5.0]]
+    result = ag.func.vmap(function)(x)
+    assert [out.tolist() for out in result[::2]] == [x.tolist()] * 3
+    assert result[1].tolist() == [[1.0, 1.0, 2.0], [4.0, 4.0, 5.0]]
     grid = ag.func.vmap(ag.func.vmap(ag.zeros_like, in_dims=0), in_dims=0)(ag.ones(2, 3, 4))
     assert grid.shape == (2, 3, 4)
     assert type(ag.func.vmap(lambda x: (x, ag.zeros(3)), out_dims=(0, None))(x)[1]) is ag.Tensor
 
 
 def test_no_grad_attribute_outlives_the_level():
-    leaf, given = ag.ones(2, requires_grad=True), []
+    leaf, received = ag.ones(2, requires_grad=True), []
 
     def keeps(x):
-        given.append(x)
+        received.append(x)
         leaf.grad = x
         return x
 

@@ -87,8 +87,8 @@ def test_a_batched_view_made_before_its_base_was_dual():
         value = batched(batching, ag.ones(2, 3))
         attach(value, level, batched(batching, ag.arange(6.0).reshape(2, 3)))
         base.copy_(value)
-        found = tangent_of(view, level)
-        assert (type(found), found._value.tolist()) == (Batched, [[1.0, 2.0], [4.0, 5.0]])
+        result = tangent_of(view, level)
+        assert (type(result), result._value.tolist()) == (Batched, [[1.0, 2.0], [4.0, 5.0]])
 
 
 

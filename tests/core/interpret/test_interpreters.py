@@ -44,18 +44,18 @@ def test_the_innermost_comes_first_with_the_rest_in_place():
 
 
 def test_saved_extras_reach_each_interpreter():
-    found = []
+    seen = []
 
     class Taking(Interpreter):
         def run(self, op, args, attributes):
             outs, extras = lower(op, args, attributes)
-            found.append(sorted(extras))
+            seen.append(sorted(extras))
             return outs, extras
 
     with entered(Taking()), entered(Taking()):
         ag.nanmean(ag.ones(3))
         ag.ones(3).exp()
-    assert found == [["count"], ["count"], [], []]
+    assert seen == [["count"], ["count"], [], []]
 
 
 def test_below_is_what_the_level_does_not_see():

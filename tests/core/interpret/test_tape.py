@@ -14,12 +14,12 @@ def test_only_calls_that_depend_on_the_inputs_are_kept():
     with entered(Taping("linearize", "ag.func.jvp")) as level:
         place = level.add(x)
         y = (x * w.exp()).sum() + w.sum()
-        wanted = [level.place_of(y), level.place_of(w), place]
+        places = [level.place_of(y), level.place_of(w), place]
     assert [taped.call.op.name for taped in level.calls] == ["mul", "sum", "add"]
     t = ag.tensor([1.0, 10.0])
     with ag.profiler.count() as counted:
-        found = level.push({place: t}, wanted)
-    assert (found[0].item(), found[1], found[2] is t) == (pytest.approx(20.0855 + 545.9815, rel=1e-5), None, True)
+        result = level.push({place: t}, places)
+    assert (result[0].item(), result[1], result[2] is t) == (pytest.approx(20.0855 + 545.9815, rel=1e-5), None, True)
     assert not counted.rules
 
 
@@ -27,10 +27,10 @@ def test_a_write_to_what_was_used_is_noticed():
     x, w = ag.tensor([1.0]), ag.tensor([3.0])
     with entered(Taping("linearize", "ag.func.jvp")) as level:
         place = level.add(x)
-        wanted = [level.place_of(x * w)]
+        places = [level.place_of(x * w)]
     w.add_(1.0)
     with pytest.raises(RuntimeError, match="a tensor that mul used has been modified by an inplace operation"):
-        level.push({place: ag.ones(1)}, wanted)
+        level.push({place: ag.ones(1)}, places)
 
 
 def test_a_write_is_kept_as_a_call_on_a_copy():
@@ -42,13 +42,13 @@ def test_a_write_is_kept_as_a_call_on_a_copy():
         first = y[:1]
         first.exp_()
         z[1] = x[0]
-        wanted = [level.place_of(t) for t in (y, first, z)]
+        places = [level.place_of(t) for t in (y, first, z)]
         y.zero_()
         assert level.place_of(y) is level.place_of(first) is None
     product = next(taped.call for taped in level.calls if taped.call.op.name == "mul" and taped.call.args[1] is x)
     assert product.args[0].tolist() == [2.0, 4.0]
-    found = level.push({place: ag.ones(2)}, wanted)
-    assert [t.tolist() for t in found] == [[pytest.approx(29.5562), 8.0], [pytest.approx(29.5562)], [0.0, 1.0]]
+    result = level.push({place: ag.ones(2)}, places)
+    assert [t.tolist() for t in result] == [[pytest.approx(29.5562), 8.0], [pytest.approx(29.5562)], [0.0, 1.0]]
 
 
 def test_arguments_cannot_be_written_to_in_reverse_mode():
@@ -64,10 +64,10 @@ def test_what_a_node_of_the_plain_graph_saved_keeps_its_number():
     w, x = ag.tensor([0.3], requires_grad=True), ag.tensor([2.0])
     with entered(Taping("linearize", "ag.func.jvp")) as level:
         place = level.add(x)
-        wanted = level.place_of(ag.autograd.grad((w * x).tanh(), w)[0])
-    (found,) = level.push({place: ag.ones(1)}, [wanted])
+        gradient_place = level.place_of(ag.autograd.grad((w * x).tanh(), w)[0])
+    (result,) = level.push({place: ag.ones(1)}, [gradient_place])
     h = ag.tanh(w * x)
-    assert found.item() == pytest.approx(((1 - h * h) * (1 - 2 * x * w * h)).item())
+    assert result.item() == pytest.approx(((1 - h * h) * (1 - 2 * x * w * h)).item())
 
 
 def test_outputs_without_a_derivative_have_no_number():

@@ -49,8 +49,8 @@ def test_a_tangent_is_written_in_its_own_memory():
 
 
 def test_an_operand_that_is_the_tensor_itself():
-    found = func.vmap(func.grad(lambda x: (x * 1.0).mul_(2.0).sum()))(ag.ones(2, 3))
-    assert found.tolist() == [[2.0] * 3] * 2
+    result = func.vmap(func.grad(lambda x: (x * 1.0).mul_(2.0).sum()))(ag.ones(2, 3))
+    assert result.tolist() == [[2.0] * 3] * 2
 
     def square(x):
         y = x * 1.0
@@ -82,5 +82,5 @@ def test_out_of_a_batch():
 
     with pytest.raises(RuntimeError, match="vmap: inplace"):
         func.vmap(lambda row: ag.exp(row, out=function(ag.ones(3))))(ag.ones(2, 3))
-    found = func.vmap(lambda row: ag.exp(row, out=row.clone()))(ag.zeros(2, 3))
-    assert found.tolist() == [[1.0] * 3] * 2
+    result = func.vmap(lambda row: ag.exp(row, out=row.clone()))(ag.zeros(2, 3))
+    assert result.tolist() == [[1.0] * 3] * 2

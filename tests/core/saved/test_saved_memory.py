@@ -54,18 +54,18 @@ GRAPHS = [written_view, written_base, result_written_into_its_own_view, mutated_
 
 def watched(tensors):
     """Weak references to the tensors, their memory, all their nodes, and what those saved."""
-    nodes, found = [t.grad_fn for t in tensors], [weakref.ref(x) for t in tensors for x in (t, t._array)]
+    nodes, results = [t.grad_fn for t in tensors], [weakref.ref(x) for t in tensors for x in (t, t._array)]
     seen = set()
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        found.append(weakref.ref(node))
+        results.append(weakref.ref(node))
         kept = [s.tensor for _, s in node.saved_by_name() if s.tensor is not None]
-        found += [weakref.ref(x) for t in kept for x in (t, t._array)]
+        results += [weakref.ref(x) for t in kept for x in (t, t._array)]
         nodes += [child for child, _ in node.next_functions]
-    return found
+    return results
 
 
 class TestMemory:
@@ -136,8 +136,8 @@ class TestFailures:
         complete = ag.autograd.grad(step(), [x, p])
         allowed = [(g, (1 + ag.as_tensor(d)).tolist()) for g, d in zip(([[1.0] * 3] * 2, [1.0] * 3), complete,
                                                                       strict=True)]
-        for found, (before, after) in zip(old, allowed, strict=True):
-            assert found == before or np.allclose(found, after)
+        for actual, (before, after) in zip(old, allowed, strict=True):
+            assert actual == before or np.allclose(actual, after)
         x.grad = p.grad = None
         step().backward()
         for t, g in zip((x, p), complete, strict=True):

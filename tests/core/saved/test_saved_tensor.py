@@ -190,11 +190,11 @@ class TestReading:
             x, calls = leaf(m), []
             node = (y := Scale.apply(x, 3)).grad_fn
             raw = node._raw_saved_tensors
-            found = [node.factor, node.saved_tensors[0] is x, node.saved_tensors[1], hasattr(node, "nonsense")]
+            results = [node.factor, node.saved_tensors[0] is x, node.saved_tensors[1], hasattr(node, "nonsense")]
             raw[0].register_hooks(lambda t: calls.append("pack") or t.clone(), lambda t: calls.append("unpack") or t)
             refused = [outcome(lambda m, r=r: r.register_hooks(same, same), m) for r in raw]
             y.sum().backward()
-            return found, calls, refused, outcome(lambda m: node._raw_saved_tensors, m), outcome(
+            return results, calls, refused, outcome(lambda m: node._raw_saved_tensors, m), outcome(
                 lambda m: node.saved_tensors, m)  # fmt: skip
 
         both(program)
@@ -213,11 +213,11 @@ class TestFreed:
             y = leaf(m).sin().sum()
             raw = y.grad_fn.next_functions[0][0]._raw_saved_self
             y.backward(retain_graph=retain)
-            found = program(y, raw)
-            return None if found is None else found.tolist()
+            result = program(y, raw)
+            return None if result is None else result.tolist()
 
-        found = both(whole)
-        assert retain or "freed" in found[1]
+        result = both(whole)
+        assert retain or "freed" in result[1]
 
     def test_a_handle_keeps_no_memory(self):
         y = (ag.ones(2, requires_grad=True) * 1).sin()

@@ -90,11 +90,11 @@ class TestHooks:
 
     def test_pack_gets_a_constant_without_recording(self, device):
         """PyTorch hands over an input itself; here it is detached, and with_info tells what it was."""
-        found = []
+        seen = []
         p = ag.nn.Parameter(ag.ones(2))
-        with saved_tensors_hooks(lambda t: found.append((t.requires_grad, t.is_leaf, ag.is_grad_enabled())) or t, same):
+        with saved_tensors_hooks(lambda t: seen.append((t.requires_grad, t.is_leaf, ag.is_grad_enabled())) or t, same):
             (p * p).exp()
-        assert found == [(False, True, False)] * 3
+        assert seen == [(False, True, False)] * 3
 
     def test_versions_do_not_count(self):
         def program(m):

@@ -8,9 +8,9 @@ import autograd_gpu as ag
 from autograd_gpu import func, nn
 
 
-def close(found, expected):
+def close(actual, expected):
     expected = expected.numpy(force=True)
-    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=2e-4, atol=2e-4 * (1 + abs(expected).max()))
+    np.testing.assert_allclose(actual.numpy(force=True), expected, rtol=2e-4, atol=2e-4 * (1 + abs(expected).max()))
 
 
 def gradients_of(h, parameters):
@@ -29,11 +29,11 @@ def test_networks(activation, outputs, device):
     parameters = list(net.parameters())
     gradients = gradients_of(expected, parameters)
     for method in ("push", "pull"):
-        found = func.vmap(func.hessian(net, method=method))(x)
-        assert found.device.type == device
-        close(found, expected)
+        hessians = func.vmap(func.hessian(net, method=method))(x)
+        assert hessians.device.type == device
+        close(hessians, expected)
         close(func.vmap(func.laplacian(net, method=method))(x), expected.diagonal(0, -2, -1).sum(-1))
-        for mine, other in zip(gradients_of(found, parameters), gradients, strict=True):
+        for mine, other in zip(gradients_of(hessians, parameters), gradients, strict=True):
             close(mine, other)
 
 

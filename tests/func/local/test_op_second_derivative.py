@@ -44,15 +44,15 @@ def differences(outputs):
         moved = func.jvp(outputs, (ag.tensor(point),), (ag.tensor(direction),))[1]
         return [t.numpy(force=True) for t in moved]
 
-    found = []
+    seen = []
     for direction in ([1.0, 0.0], [0.0, 1.0]):
         up, down = slope([0.0, STEP], direction), slope([0.0, -STEP], direction)
-        found.append([(a - b) / (2 * STEP) for a, b in zip(up, down, strict=True)])
-    return list(zip(*found, strict=True))
+        seen.append([(a - b) / (2 * STEP) for a, b in zip(up, down, strict=True)])
+    return list(zip(*seen, strict=True))
 
 
-def close(found, expected, label):
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * (1 + abs(expected).max(initial=0)),
+def close(actual, expected, label):
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * (1 + abs(expected).max(initial=0)),
                                err_msg=label)
 
 
@@ -78,8 +78,8 @@ def compare(call, moving):
         return
     expected = differences(outputs)
     for method in ("push", "pull"):
-        found = func.hessian(outputs, method=method)(ag.zeros(2, dtype=ag.float64))
-        for h, (cross, second) in zip(found, expected, strict=True):
+        hessians = func.hessian(outputs, method=method)(ag.zeros(2, dtype=ag.float64))
+        for h, (cross, second) in zip(hessians, expected, strict=True):
             label = f"{call.label}, {method}, inputs {moving}"
             close(h[..., 0, 1].numpy(force=True), cross, label)
             close(h[..., 1, 1].numpy(force=True), second, label)

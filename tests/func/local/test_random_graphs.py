@@ -15,11 +15,11 @@ pytestmark = pytest.mark.cpu
 TOLERANCE = 1e-9
 
 
-def close(found, expected, what):
+def close(actual, expected, what):
     if hasattr(expected, "numpy"):
         expected = expected.numpy(force=True)
     scale = 1 + abs(expected).max(initial=0)
-    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=TOLERANCE, atol=TOLERANCE * scale, err_msg=what)
+    np.testing.assert_allclose(actual.numpy(force=True), expected, rtol=TOLERANCE, atol=TOLERANCE * scale, err_msg=what)
 
 
 def gradient(h, w):

@@ -90,13 +90,13 @@ def test_slopes_of_a_piecewise_linear_activation():
 
 def test_activations_are_found_with_their_parameters():
     call, live = last_call(lambda x: nn.functional.elu(x, 0.5))
-    found = activation_of(call, live)
-    assert (found.name, found.parameters, found.bias) == ("elu", (0.5,), None)
-    assert found.saved is call.inputs[0]
+    result = activation_of(call, live)
+    assert (result.name, result.parameters, result.bias) == ("elu", (0.5,), None)
+    assert result.saved is call.inputs[0]
     call, live = last_call(lambda x: nn.functional.linear_activation(x, W, W[0], "softplus", beta=2.0))
-    found = activation_of(call, live)
-    assert (found.name, found.parameters) == ("softplus", (2.0, 20.0))
-    assert found.bias is call.inputs[1]
+    result = activation_of(call, live)
+    assert (result.name, result.parameters) == ("softplus", (2.0, 20.0))
+    assert result.bias is call.inputs[1]
     call, live = last_call(lambda x: nn.functional.linear_activation(x, W, x, "tanh"))
     assert activation_of(call, live) is None
     assert activation_of(*last_call(ag.sin)) is None

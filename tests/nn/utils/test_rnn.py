@@ -21,14 +21,14 @@ def sequences(lib, lengths=LENGTHS, rest=(2,), **kwargs):
 def values(x):
     """Tensors in tuples and lists as arrays."""
     if isinstance(x, (tuple, list)):
-        return [values(each) for each in x]
+        return [values(row) for row in x]
     return None if x is None else x.numpy(force=True)
 
 
 def same(ours, theirs):
-    found, expected = values(ours), values(theirs)
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
+    result, expected = values(ours), values(theirs)
+    assert len(result) == len(expected)
+    for a, b in zip(result, expected, strict=True):
         if isinstance(a, list):
             same(a, b)
         else:
@@ -42,11 +42,11 @@ def compared(program):
     results = []
     for lib in (ag, torch):
         leaves = sequences(lib, requires_grad=True)
-        found = program(lib, lib.nn.utils.rnn, leaves)
-        parts = [x for x in (found if isinstance(found, (tuple, list)) else [found]) if x is not None]
+        result = program(lib, lib.nn.utils.rnn, leaves)
+        parts = [x for x in (result if isinstance(result, (tuple, list)) else [result]) if x is not None]
         parts = [x for x in parts if x.dtype == lib.float64]
         sum((x * x).sum() for x in parts).backward()
-        results.append((found, [x.grad for x in leaves]))
+        results.append((result, [x.grad for x in leaves]))
     for a, b in zip(*results, strict=True):
         same([a], [b]) if not isinstance(a, (tuple, list)) else same(a, b)
 
@@ -140,12 +140,12 @@ def test_vmap(device):
     """The lengths are those of every example."""
     x = ag.tensor(np.random.default_rng(0).normal(size=(4, 3, 2, 2)))
 
-    def program(each):
-        packed = rnn.pack_padded_sequence(each, [1, 3], enforce_sorted=False)
+    def program(row):
+        packed = rnn.pack_padded_sequence(row, [1, 3], enforce_sorted=False)
         return rnn.pad_packed_sequence(packed)[0]
 
-    found = ag.func.vmap(program)(x)
-    same(found, ag.stack([program(each) for each in x]))
+    result = ag.func.vmap(program)(x)
+    same(result, ag.stack([program(row) for row in x]))
 
 
 ERRORS = {
@@ -163,12 +163,12 @@ ERRORS = {
 
 @pytest.mark.parametrize("what", ERRORS)
 def test_errors_are_those_of_pytorch(what):
-    found = []
+    seen = []
     for lib in (ag, torch):
         with pytest.raises(Exception) as caught:  # noqa: PT011
             ERRORS[what](lib, lib.nn.utils.rnn)
-        found.append((caught.type, str(caught.value)))
-    assert found[0] == found[1]
+        seen.append((caught.type, str(caught.value)))
+    assert seen[0] == seen[1]
 
 
 def test_other_errors():

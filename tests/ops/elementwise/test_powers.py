@@ -18,12 +18,12 @@ OTHER = [2.5, -1.5, 300.5, np.inf, -np.inf, np.nan]
 TOLERANCES = {"float64": 1e-13, "float32": 1e-6, "float16": 4e-3, "bfloat16": 2e-2}  # relative
 
 
-def assert_same(found, expected, tolerance, least=0.0):
+def assert_same(actual, expected, tolerance, least=0.0):
     """`least`: where the dtype's numbers lie far apart."""
-    found, expected = values(found), expected.detach().double().numpy()
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=least)
+    actual, expected = values(actual), expected.detach().double().numpy()
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=least)
     shown = ~np.isnan(expected) & (np.abs(expected) > least)
-    np.testing.assert_array_equal(np.signbit(found[shown]), np.signbit(expected[shown]))
+    np.testing.assert_array_equal(np.signbit(actual[shown]), np.signbit(expected[shown]))
 
 
 @np.errstate(all="ignore")
@@ -37,9 +37,9 @@ def test_numbers_as_exponents(dtype, exponent, device):
     ours, theirs = x**exponent, t**exponent
     least = 4 * float(torch.finfo(t.dtype).tiny)  # below it the dtype has fewer digits
     assert_same(ours, theirs, TOLERANCES[dtype], least)
-    (found,) = ag.autograd.grad(ours.sum(), x)
+    (gradient,) = ag.autograd.grad(ours.sum(), x)
     (expected,) = torch.autograd.grad(theirs.sum(), t)
-    assert_same(found, expected, 4 * TOLERANCES[dtype], least)
+    assert_same(gradient, expected, 4 * TOLERANCES[dtype], least)
 
 
 @np.errstate(all="ignore")
@@ -47,11 +47,11 @@ def test_numbers_as_exponents(dtype, exponent, device):
 def test_tensors_as_exponents(dtype, device):
     exponents = np.array([*WHOLE, *OTHER, 2.0**24, 1e30, -1e30, 0.5])
     base, exponent = [np.ravel(a).astype(dtype) for a in np.meshgrid(BASES[:27], exponents)]
-    found = ag.pow(ag.tensor(base, device=device), ag.tensor(exponent, device=device))
-    assert_same(found, torch.tensor(np.power(base, exponent)), TOLERANCES[dtype])
+    result = ag.pow(ag.tensor(base, device=device), ag.tensor(exponent, device=device))
+    assert_same(result, torch.tensor(np.power(base, exponent)), TOLERANCES[dtype])
     for number in (-2.0, 3.0):
-        found = ag.pow(number, ag.tensor(exponent, device=device))
-        assert_same(found, torch.tensor(np.power(exponent.dtype.type(number), exponent)), TOLERANCES[dtype])
+        result = ag.pow(number, ag.tensor(exponent, device=device))
+        assert_same(result, torch.tensor(np.power(exponent.dtype.type(number), exponent)), TOLERANCES[dtype])
 
 
 def test_a_row_of_exponents_and_one_for_all(device):

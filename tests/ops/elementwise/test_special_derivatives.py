@@ -101,9 +101,9 @@ def test_exact_values(name, dtype, device):
         with np.errstate(over="ignore", under="ignore"):
             (first,) = ag.autograd.grad(function(name)(x).sum(), x, create_graph=True)
             (second,) = ag.autograd.grad(first.sum(), x)
-        for found, expected in zip((first, second), exact, strict=True):
+        for actual, expected in zip((first, second), exact, strict=True):
             tiny = 1e3 * np.finfo(dtype).tiny
-            np.testing.assert_allclose(values(found), expected[picked], rtol=TOLERANCES[dtype], atol=tiny)
+            np.testing.assert_allclose(values(actual), expected[picked], rtol=TOLERANCES[dtype], atol=tiny)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

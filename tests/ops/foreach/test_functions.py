@@ -95,14 +95,14 @@ def test_all_functions_of_pytorch_are_there():
 @pytest.mark.parametrize(("name", "k"), FORMS)
 def test_results_and_derivatives_are_those_of_pytorch(name, k):
     torch = pytest.importorskip("torch")
-    call, found = (CALLS | OUT_OF_PLACE)[name][k], []
+    call, result = (CALLS | OUT_OF_PLACE)[name][k], []
     for module in (ag, torch):
         inputs = lists(module, 3)
         outs = call(foreach(module, name), *inputs)
         assert isinstance(outs, tuple)
         flat = [x for xs in inputs for x in xs]
-        found.append([*outs, *(gradients(module, outs, flat) if (name, k) not in FAILS else ())])
-    same(*found, TOLERANCE.get(name, 1e-12))
+        result.append([*outs, *(gradients(module, outs, flat) if (name, k) not in FAILS else ())])
+    same(*result, TOLERANCE.get(name, 1e-12))
 
 
 @pytest.mark.cpu
@@ -110,7 +110,7 @@ def test_results_and_derivatives_are_those_of_pytorch(name, k):
 @pytest.mark.parametrize("recorded", [False, True])
 def test_in_place_forms_are_those_of_pytorch(name, k, recorded):
     torch = pytest.importorskip("torch")
-    found = []
+    seen = []
     for module in (ag, torch):
         inputs = lists(module, 3, requires_grad=recorded)
         xs = [x * 1 for x in inputs[0]]
@@ -118,8 +118,8 @@ def test_in_place_forms_are_those_of_pytorch(name, k, recorded):
         assert all(a is b for a, b in zip(returned, xs, strict=True))
         assert [x._version for x in xs] == [1] * len(xs)
         compared = recorded and (name, k) not in FAILS_IN_PLACE
-        found.append([*xs, *(gradients(module, xs, [x for each in inputs for x in each]) if compared else ())])
-    same(*found, TOLERANCE.get(name, 1e-12))
+        seen.append([*xs, *(gradients(module, xs, [x for tensors in inputs for x in tensors]) if compared else ())])
+    same(*seen, TOLERANCE.get(name, 1e-12))
 
 
 @pytest.mark.cpu
@@ -129,14 +129,14 @@ def test_an_element_promotes_for_itself(name, dtype):
     torch = pytest.importorskip("torch")
     call = {"pow": lambda f, x: f(x, 2), "exp": lambda f, x: f(x), "neg": lambda f, x: f(x), "norm": lambda f, x: f(x),
             "lerp": lambda f, x: f(x, [y * 2 for y in x], 0.3)}.get(name, lambda f, x: f(x, 1.5))  # fmt: skip
-    found = []
+    seen = []
     for module in (ag, torch):
         xs = [module.tensor([1.0, 2.0]).to(getattr(module, t)) for t in (dtype, "float32", "float64")]
         try:
-            found.append([str(out.dtype).removeprefix("torch.") for out in call(foreach(module, name), xs)])
+            seen.append([str(out.dtype).removeprefix("torch.") for out in call(foreach(module, name), xs)])
         except RuntimeError:
-            found.append("refused")
-    assert found[0] == found[1] or found[1] == "refused"
+            seen.append("refused")
+    assert seen[0] == seen[1] or seen[1] == "refused"
 
 
 def test_two_dtypes_in_an_element(device):
@@ -158,9 +158,9 @@ def test_two_dtypes_in_an_element(device):
 ])  # fmt: skip
 def test_numbers_beside_integers_and_bools(call):
     torch = pytest.importorskip("torch")
-    expected, found = call(torch, foreach), call(ag, foreach)
-    assert [str(x.dtype) for x in found] == [str(x.dtype).removeprefix("torch.") for x in expected]
-    assert [x.tolist() for x in found] == [x.tolist() for x in expected]
+    expected, result = call(torch, foreach), call(ag, foreach)
+    assert [str(x.dtype) for x in result] == [str(x.dtype).removeprefix("torch.") for x in expected]
+    assert [x.tolist() for x in result] == [x.tolist() for x in expected]
 
 
 def test_half_types_beside_numbers_round_once(device):
@@ -191,11 +191,11 @@ NUMBERS = {
 def test_numbers_give_what_the_op_on_one_tensor_gives(case, dtypes):
     """To the last bit: the list op converts a number once for all elements."""
     call, name = NUMBERS[case], case.split()[0]
-    given = [[x.detach().to(getattr(ag, dtypes[i % len(dtypes)])) for i, x in enumerate(xs)] for xs in lists(ag, 3)]
-    expected = [call(getattr(ag, name), *row) for row in zip(*given, strict=True)]
-    found = call(getattr(ag.foreach, name), *given)
-    call(getattr(ag.foreach, f"{name}_"), *given)
-    for one, out, written in zip(expected, found, given[0], strict=True):
+    inputs = [[x.detach().to(getattr(ag, dtypes[i % len(dtypes)])) for i, x in enumerate(xs)] for xs in lists(ag, 3)]
+    expected = [call(getattr(ag, name), *row) for row in zip(*inputs, strict=True)]
+    result = call(getattr(ag.foreach, name), *inputs)
+    call(getattr(ag.foreach, f"{name}_"), *inputs)
+    for one, out, written in zip(expected, result, inputs[0], strict=True):
         assert out.dtype == one.dtype == written.dtype
         assert out.tolist() == one.tolist() == written.tolist()
 
@@ -206,10 +206,10 @@ def test_0d_elements_stay_numpys(monkeypatch):
     monkeypatch.setattr("autograd_gpu.ops.foreach.arrays._launched", None)
     x, y, z = lists(ag, 3)
     outs = ag.foreach.mul(ag.foreach.addcmul(x, y, z, value=0.5), x)
-    found = ag.autograd.grad(outs, [*x, *y], [ag.ones_like(out) for out in outs])
+    grads = ag.autograd.grad(outs, [*x, *y], [ag.ones_like(out) for out in outs])
     single = [ag.addcmul(*row, value=0.5) * row[0] for row in zip(x, y, z, strict=True)]
     expected = ag.autograd.grad(single, [*x, *y], [ag.ones_like(out) for out in outs])
-    assert [g.tolist() for g in found] == [g.tolist() for g in expected]
+    assert [g.tolist() for g in grads] == [g.tolist() for g in expected]
 
 
 def test_a_call_is_one_node(device):
@@ -228,7 +228,7 @@ def test_what_depends_on_no_parameter_is_a_constant(device):
 
 
 def kept(node, slot):
-    return [each is not NOTHING for each in getattr(node, slot)]
+    return [tensors is not NOTHING for tensors in getattr(node, slot)]
 
 
 def test_only_what_a_needed_rule_reads_is_saved(device):
@@ -299,19 +299,19 @@ def test_saved_tensor_hooks_see_what_is_saved(device):
 def test_tangents(device):
     x, y = ag.tensor([1.0, 2.0], device=device), ag.tensor([3.0], device=device)
     ones = ag.ones(2, device=device)
-    found = ag.func.jvp(lambda a: ag.foreach.mul([a, y], [a, y]), (x,), (ones,))
-    assert [t.tolist() for t in found[1]] == [[2.0, 4.0], [0.0]]
+    result = ag.func.jvp(lambda a: ag.foreach.mul([a, y], [a, y]), (x,), (ones,))
+    assert [t.tolist() for t in result[1]] == [[2.0, 4.0], [0.0]]
     second = ag.func.jvp(lambda a: ag.func.jvp(lambda b: ag.foreach.pow([b], 3)[0], (a,), (ones,))[1], (x,), (ones,))
     assert second[1].tolist() == [6.0, 12.0]
 
 
 def test_batches(device):
     x, y = ag.randn(3, 2, device=device), ag.randn(2, device=device)
-    found = ag.func.vmap(lambda a: ag.foreach.addcmul([a, y], [y, a.sum()], [a, a.sum()], value=[1.0, 2.0]))(x)
+    result = ag.func.vmap(lambda a: ag.foreach.addcmul([a, y], [y, a.sum()], [a, a.sum()], value=[1.0, 2.0]))(x)
     for i in range(3):
         a = x[i]
         expected = ag.foreach.addcmul([a, y], [y, a.sum()], [a, a.sum()], value=[1.0, 2.0])
-        assert all(bool(ag.allclose(f[i], e)) for f, e in zip(found, expected, strict=True))
+        assert all(bool(ag.allclose(f[i], e)) for f, e in zip(result, expected, strict=True))
 
 
 def test_gradients_of_examples(device):
@@ -320,9 +320,9 @@ def test_gradients_of_examples(device):
     def loss(w, x):
         return sum(out.sum() for out in ag.foreach.mul(ag.foreach.sqrt(ag.foreach.exp(w)), [x, x]))
 
-    found = ag.func.vmap(ag.func.grad(loss), in_dims=(None, 0))(w, x)
+    result = ag.func.vmap(ag.func.grad(loss), in_dims=(None, 0))(w, x)
     for i in range(4):
-        for f, e in zip(found, ag.func.grad(loss)(w, x[i]), strict=True):
+        for f, e in zip(result, ag.func.grad(loss)(w, x[i]), strict=True):
             assert bool(ag.allclose(f[i], e, atol=1e-6))
 
 

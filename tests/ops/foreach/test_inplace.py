@@ -23,9 +23,9 @@ def test_saved_outputs_are_those_written(device):
     xs = leaves(device, (2,), (3,))
     hs = [x * 1 for x in xs]
     ag.foreach.exp_(hs)
-    found = ag.autograd.grad(hs[0].sum() + hs[1].sum(), xs, create_graph=True)
-    assert bool(ag.allclose(found[0], hs[0]))
-    more = ag.autograd.grad(found[0].sum() + found[1].sum(), xs)
+    grads = ag.autograd.grad(hs[0].sum() + hs[1].sum(), xs, create_graph=True)
+    assert bool(ag.allclose(grads[0], hs[0]))
+    more = ag.autograd.grad(grads[0].sum() + grads[1].sum(), xs)
     assert bool(ag.allclose(more[1], hs[1]))
     ag.foreach.sqrt_(hs)
     hs[0].add_(1.0)
@@ -45,8 +45,8 @@ def test_views_write_into_their_base(name, device):
     expected = ag.stack([first, ag.cat([scaled[1, :1], function(scaled[1, 1:])])]) * first
     assert bool(ag.allclose(y, expected))
     for create_graph in (True, False):
-        found, wanted = (ag.autograd.grad((z * z).sum(), x, create_graph=create_graph)[0] for z in (y, expected))
-        assert bool(ag.allclose(found, wanted))
+        results, reference = (ag.autograd.grad((z * z).sum(), x, create_graph=create_graph)[0] for z in (y, expected))
+        assert bool(ag.allclose(results, reference))
 
 
 def test_a_tensor_that_stands_twice_is_written_in_order(device):

@@ -38,13 +38,13 @@ def subsets(parts):
 def compare(name, batched, inputs, **attributes):
     inputs = [x if b or x.dtype == bool else x[0] for x, b in zip(inputs, batched, strict=True)]
     missing = len(REGISTRY[name].inputs) - len(inputs)
-    found = run_batched(
+    result = run_batched(
         RAW, REGISTRY[name], N, [*batched, *[False] * missing], [*inputs, *[None] * missing], attributes
     )
     for i in range(N):
         one = [x[i] if b else x for x, b in zip(inputs, batched, strict=True)]
-        np.testing.assert_allclose(found[i], getattr(RAW, name)(*one, **attributes), rtol=1e-12, err_msg=str(batched))
-    assert len(found) == N
+        np.testing.assert_allclose(result[i], getattr(RAW, name)(*one, **attributes), rtol=1e-12, err_msg=str(batched))
+    assert len(result) == N
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -49,8 +49,8 @@ def derivatives(ours, theirs, x, y):
     plain = ag.autograd.grad(a * a, x, ga, retain_graph=True)[0]
     first = ag.autograd.grad(a * a, x, ga, create_graph=True)[0]
     expected = torch.autograd.grad(b * b, y, gb, create_graph=True)[0]
-    for found in (plain, first):
-        np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), atol=1e-12)
+    for actual in (plain, first):
+        np.testing.assert_allclose(actual.numpy(force=True), expected.numpy(force=True), atol=1e-12)
     h = rng.normal(size=x.shape)
     second = ag.autograd.grad(first, x, ag.tensor(np.asarray(h), device=x.device))[0]
     expected = torch.autograd.grad(expected, y, torch.tensor(h))[0]
@@ -255,8 +255,8 @@ def test_nonzero(values, device):
 def test_order_of_equals_and_nan(descending, device):
     values = np.array([1.0, 0, 1, np.nan, 0, 1, np.nan])
     expected = torch.argsort(torch.tensor(values), dim=0, descending=descending, stable=True)
-    found = ag.argsort(ag.tensor(values, device=device), 0, descending)
-    np.testing.assert_array_equal(found.numpy(force=True), expected.numpy())
+    result = ag.argsort(ag.tensor(values, device=device), 0, descending)
+    np.testing.assert_array_equal(result.numpy(force=True), expected.numpy())
 
 
 @pytest.mark.parametrize(

@@ -76,16 +76,16 @@ def compare(call, ours, theirs):
     plain = ag.autograd.grad(a * a, ours, ga, retain_graph=True, **options)
     first = ag.autograd.grad(a * a, ours, ga, create_graph=True, **options)
     expected = torch.autograd.grad(b * b, theirs, gb, create_graph=True, **options)
-    for found, recorded, wanted in zip(plain, first, expected, strict=True):
-        for g in (found, recorded):
-            np.testing.assert_allclose(g.numpy(force=True), wanted.numpy(force=True), rtol=1e-12, atol=1e-12)
+    for actual, recorded, reference in zip(plain, first, expected, strict=True):
+        for g in (actual, recorded):
+            np.testing.assert_allclose(g.numpy(force=True), reference.numpy(force=True), rtol=1e-12, atol=1e-12)
     weights = [np.asarray(rng.normal(size=x.shape)) for x in ours]
     pairs = [(g, ag.tensor(h, device=g.device)) for g, h in zip(first, weights, strict=True) if g.requires_grad]
     second = ag.autograd.grad([g for g, _ in pairs], ours, [h for _, h in pairs], **options)
     pairs = [(g, torch.tensor(h)) for g, h in zip(expected, weights, strict=True) if g.requires_grad]
     expected = torch.autograd.grad([g for g, _ in pairs], theirs, [h for _, h in pairs], **options)
-    for found, wanted in zip(second, expected, strict=True):
-        np.testing.assert_allclose(found.numpy(force=True), wanted.numpy(force=True), rtol=1e-12, atol=1e-12)
+    for actual, reference in zip(second, expected, strict=True):
+        np.testing.assert_allclose(actual.numpy(force=True), reference.numpy(force=True), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("call", "shape", "other"), CASES, ids=range(len(CASES)))
@@ -131,9 +131,9 @@ def test_scatter_with_reduce(device):
     for name, reduce in (("add", "sum"), ("multiply", "prod")):
         pairs = [(ag.scatter(x, 0, i, src, reduce=name), ag.scatter_reduce(x, 0, i, src, reduce)),
                  (ag.scatter(x, 0, i, 2.0, reduce=name), ag.scatter_reduce(x, 0, i, ag.full_like(src, 2.0), reduce))]
-        for found, expected in pairs:
-            np.testing.assert_array_equal(found.numpy(force=True), expected.numpy(force=True))
-            for a, b in zip(ag.autograd.grad(found.sum(), (x, src), materialize_grads=True),
+        for actual, expected in pairs:
+            np.testing.assert_array_equal(actual.numpy(force=True), expected.numpy(force=True))
+            for a, b in zip(ag.autograd.grad(actual.sum(), (x, src), materialize_grads=True),
                             ag.autograd.grad(expected.sum(), (x, src), materialize_grads=True), strict=True):
                 np.testing.assert_array_equal(a.numpy(force=True), b.numpy(force=True))
 
@@ -160,10 +160,10 @@ def test_scatter_reduce_in_every_dtype(dtype, reduce, include_self, device):
     x, y = (ag.tensor(v, device=device).to(getattr(ag, dtype)) for v in (values, src))
     a, b = (torch.tensor(v).to(getattr(torch, dtype)) for v in (values, src))
     places = [0, 0, 2, 0]
-    found = ag.scatter_reduce(x, 0, ag.tensor(places, device=device), y, reduce, include_self=include_self)
+    result = ag.scatter_reduce(x, 0, ag.tensor(places, device=device), y, reduce, include_self=include_self)
     expected = torch.scatter_reduce(a, 0, torch.tensor(places), b, reduce, include_self=include_self)
-    assert found.dtype == getattr(ag, dtype)
-    assert found.tolist() == expected.tolist()
+    assert result.dtype == getattr(ag, dtype)
+    assert result.tolist() == expected.tolist()
 
 
 def test_halves_are_summed_in_float32(device):
@@ -198,11 +198,11 @@ def test_extremes_by_integers_are_exact(dtype, largest):
     with np.errstate(invalid="ignore"):
         for place, value in zip(places, src, strict=True):
             expected[place] = (np.maximum if largest else np.minimum)(expected[place], value)
-    found = extremes_at(np, x, (places,), src, largest)
-    assert found.dtype == dtype
+    result = extremes_at(np, x, (places,), src, largest)
+    assert result.dtype == dtype
     if dtype == backend.arrays.dtypes.bfloat16:  # whose NaN NumPy's assertion does not know
-        found, expected = found.astype(np.float32), expected.astype(np.float32)
-    np.testing.assert_array_equal(found, expected)
+        result, expected = result.astype(np.float32), expected.astype(np.float32)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_nan_is_the_extreme_and_takes_the_gradient(device):
@@ -261,9 +261,9 @@ def test_errors(call, error, match, device):
 def test_isin_and_argwhere(device):
     x, y = ag.tensor([[0.5, 2.0], [3.0, 0.1]], device=device), torch.tensor([[0.5, 2.0], [3.0, 0.1]])
     for test in (0.1, 2, [3.0, 0.5], [7]):
-        found = ag.isin(x, test if not isinstance(test, list) else ag.tensor(test, device=device))
+        result = ag.isin(x, test if not isinstance(test, list) else ag.tensor(test, device=device))
         expected = torch.isin(y, test if not isinstance(test, list) else torch.tensor(test))
-        np.testing.assert_array_equal(found.numpy(force=True), expected.numpy())
+        np.testing.assert_array_equal(result.numpy(force=True), expected.numpy())
     assert ag.isin(2, x).item() is True
     assert ag.isin(ag.tensor([1, 2]), 0.5).tolist() == [False, False]
     np.testing.assert_array_equal(x.argwhere().numpy(force=True), torch.argwhere(y).numpy())

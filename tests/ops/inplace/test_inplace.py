@@ -16,9 +16,9 @@ VIEWED = [name[:-1] for named in NAMED if named.view for name in named.inplace]
 
 
 def arguments(name, device):
-    given = ARGUMENTS.get(name, ([[2, 1]] if name in WITH_INTEGERS else [[0.5, 2.0]],) if name in BINARY else ())
+    operands = ARGUMENTS.get(name, ([[2, 1]] if name in WITH_INTEGERS else [[0.5, 2.0]],) if name in BINARY else ())
     return [ag.tensor(a, device=device, dtype=None if name in WITH_INTEGERS else ag.float64) if isinstance(a, list)
-            else a for a in given]  # fmt: skip
+            else a for a in operands]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -44,9 +44,9 @@ ACTIVATIONS = {
 def prepared(ns, name):
     """w, the arguments that require grad, and x after x.op_(...)."""
     start = {"addmv": FLOAT[0], "baddbmm": FLOAT[None]}.get(name, FLOAT) + (name in ("acosh", "arccosh", "mvlgamma"))
-    given = GIVEN.get(LIKE.get(name, name), (np.array([[0.5, 2.0]]),) if name in BINARY else ())
+    operands = GIVEN.get(LIKE.get(name, name), (np.array([[0.5, 2.0]]),) if name in BINARY else ())
     w = ns.tensor(start, requires_grad=True)
-    wanted = [w]
+    leaves = [w]
 
     def tensor(value):
         if isinstance(value, tuple):
@@ -55,28 +55,28 @@ def prepared(ns, name):
         if not isinstance(value, np.ndarray):
             return value
         made = ns.tensor(value, requires_grad=value.dtype == np.float64)
-        wanted.extend([made] if made.requires_grad else [])
+        leaves.extend([made] if made.requires_grad else [])
         return made
 
     x = w * 1.0
     if name in ACTIVATIONS:
         result = getattr(ns.nn.functional, name)(x, *ACTIVATIONS[name], inplace=True)
     else:
-        result = getattr(x, f"{name}_")(*map(tensor, given))
+        result = getattr(x, f"{name}_")(*map(tensor, operands))
     assert result is x
-    return wanted, x
+    return leaves, x
 
 
 def derivatives(ns, name):
-    wanted, x = prepared(ns, name)
+    leaves, x = prepared(ns, name)
     if not x.requires_grad:
-        return [np.zeros(1)] * 2 * len(wanted)
+        return [np.zeros(1)] * 2 * len(leaves)
     cotangent = ns.tensor(np.cos(np.arange(x.numel())).reshape(tuple(x.shape)))
-    first = ns.autograd.grad(x, wanted, cotangent, create_graph=True, allow_unused=True)
+    first = ns.autograd.grad(x, leaves, cotangent, create_graph=True, allow_unused=True)
     total = sum([(g * g).sum() for g in first if g is not None and g.requires_grad])
-    second = [None] * len(wanted)
+    second = [None] * len(leaves)
     if not isinstance(total, int) and total.requires_grad:
-        second = ns.autograd.grad(total, wanted, allow_unused=True)
+        second = ns.autograd.grad(total, leaves, allow_unused=True)
     return [np.zeros(1) if g is None else g.numpy(force=True) for g in (*first, *second)]
 
 

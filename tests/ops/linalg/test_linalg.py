@@ -119,8 +119,8 @@ def leaves(arrays, device):
     return [ag.tensor(array, device=device, requires_grad=True) for array in arrays]
 
 
-def assert_equal(found, expected, tolerance=1e-9):
-    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=tolerance, atol=tolerance)
+def assert_equal(actual, expected, tolerance=1e-9):
+    np.testing.assert_allclose(actual.numpy(force=True), expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,13 +129,13 @@ def test_values_and_gradients_are_pytorchs(name, device):
     function, *arrays = COMPOSED[name]
     ours = leaves(arrays, device)
     theirs = [torch.tensor(array, requires_grad=True) for array in arrays]
-    found, expected = function(ag, *ours), function(torch, *theirs)
-    assert_equal(found, expected.detach().numpy())
-    assert found.dtype == np.float64
+    result, expected = function(ag, *ours), function(torch, *theirs)
+    assert_equal(result, expected.detach().numpy())
+    assert result.dtype == np.float64
     if name in CONSTANT | NOT_THEIRS:
         return
-    weights = np.random.default_rng(1).normal(size=found.shape)
-    first = grad(found, ours, ag.tensor(weights, device=device))
+    weights = np.random.default_rng(1).normal(size=result.shape)
+    first = grad(result, ours, ag.tensor(weights, device=device))
     for g, e in zip(first, torch.autograd.grad(expected, theirs, torch.tensor(weights)), strict=True):
         assert_equal(g, e.numpy())
 
@@ -173,8 +173,8 @@ def test_layouts(name, device):
     ]
 
     def first(x):
-        found = function(x)
-        return found if isinstance(found, ag.Tensor) else found[0]
+        result = function(x)
+        return result if isinstance(result, ag.Tensor) else result[0]
 
     expected = first(ag.tensor(a, device=device)).numpy(force=True)
     for x in layouts:
@@ -275,10 +275,10 @@ def test_triangular_system_with_a_zero_on_the_diagonal(device):
 
 def test_lstsq_returns_what_the_driver_gives(device):
     a, b = leaves([TALL, TALL[:, :2] * 2], device)
-    found = ag.linalg.lstsq(a, b, driver="gelsd")
-    assert_equal(found.singular_values, np.linalg.svd(TALL, compute_uv=False))
-    assert found.rank.item() == 3
-    assert found.residuals.shape == (2,)
+    result = ag.linalg.lstsq(a, b, driver="gelsd")
+    assert_equal(result.singular_values, np.linalg.svd(TALL, compute_uv=False))
+    assert result.rank.item() == 3
+    assert result.residuals.shape == (2,)
     assert ag.linalg.lstsq(a, b, driver="gels").rank.shape == (0,)
     assert ag.linalg.lstsq(a, b, driver="gelsy").singular_values.shape == (0,)
     assert ag.linalg.lstsq(a, b[:, 0]).solution.shape == (3,)
@@ -400,7 +400,7 @@ def test_det_of_what_is_not_finite(bad, device):
         a = ag.tensor(data, device=device, requires_grad=True)
         (g,) = ag.autograd.grad(ag.linalg.det(a).sum(), a, create_graph=True)
         (h,) = ag.autograd.grad(g.sum(), a)
-        for found, expected in ((g, [[4, -3], [-2, 1]]), (h, [[1, -1], [-1, 1]])):
-            assert np.isnan(values(found)[at]).any()
+        for actual, expected in ((g, [[4, -3], [-2, 1]]), (h, [[1, -1], [-1, 1]])):
+            assert np.isnan(values(actual)[at]).any()
             if at:
-                np.testing.assert_allclose(values(found)[1], expected, atol=1e-12)
+                np.testing.assert_allclose(values(actual)[1], expected, atol=1e-12)

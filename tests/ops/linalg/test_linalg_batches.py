@@ -21,9 +21,9 @@ def test_lu(shape, dtype, device):
     assert (p @ lower @ upper).numpy(force=True) == pytest.approx(a, abs=10 * TOLERANCE[dtype])
     for index in np.ndindex(shape[:-2]):
         expected = scipy.linalg.lapack.get_lapack_funcs("getrf", dtype=dtype)(a[index])
-        found = ag.linalg.lu_factor(x)
-        assert found.LU[index].numpy(force=True) == pytest.approx(expected[0], rel=1e-3, abs=10 * TOLERANCE[dtype])
-        assert found.pivots[index].tolist() == (expected[1] + 1).tolist()
+        result = ag.linalg.lu_factor(x)
+        assert result.LU[index].numpy(force=True) == pytest.approx(expected[0], rel=1e-3, abs=10 * TOLERANCE[dtype])
+        assert result.pivots[index].tolist() == (expected[1] + 1).tolist()
 
 
 def test_lu_tells_which_matrices_are_singular(device):
@@ -37,19 +37,19 @@ def test_exp_of_matrices_of_any_size(dtype, device):
     a = RNG.normal(size=(2, 5, 3, 3)) * np.array([0, 1e-6, 1, 8, 25])[:, None, None]
     a = (a - a.swapaxes(-1, -2) if dtype == "float32" else a).astype(dtype)  # a rotation: float32 goes to 3e38 only
     expected = np.stack([scipy.linalg.expm(m) for m in a.astype("float64").reshape(-1, 3, 3)]).reshape(a.shape)
-    found = ag.matrix_exp(ag.tensor(a, device=device)).numpy(force=True)
-    assert found.dtype == dtype
+    result = ag.matrix_exp(ag.tensor(a, device=device)).numpy(force=True)
+    assert result.dtype == dtype
     scale = np.abs(expected).max((-2, -1), keepdims=True)
-    np.testing.assert_allclose(found / scale, expected / scale, rtol=0, atol=40 * TOLERANCE[dtype])
+    np.testing.assert_allclose(result / scale, expected / scale, rtol=0, atol=40 * TOLERANCE[dtype])
 
 
 def test_exp_of_what_is_no_number_stays_in_its_matrix(device):
     a = np.zeros((4, 2, 2))
     a[1, 0, 0], a[2, 0, 1] = np.nan, np.inf
-    found = ag.matrix_exp(ag.tensor(a, device=device)).numpy(force=True)
-    np.testing.assert_array_equal(found[[0, 3]], np.stack([np.eye(2)] * 2))
-    assert np.isnan(found[1]).any()
-    assert not np.isfinite(found[2]).all()
+    result = ag.matrix_exp(ag.tensor(a, device=device)).numpy(force=True)
+    np.testing.assert_array_equal(result[[0, 3]], np.stack([np.eye(2)] * 2))
+    assert np.isnan(result[1]).any()
+    assert not np.isfinite(result[2]).all()
 
 
 @pytest.mark.cuda

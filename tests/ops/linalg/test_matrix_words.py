@@ -73,8 +73,8 @@ def test_a_batch_of_matrices_does_not_make_a_matrix_a_vector(device):
     """b is a matrix for each example, although it has the shape of the batch without a last dimension."""
     rng = np.random.default_rng(3)
     a, b = rng.normal(size=(3, 3, 3)) + 3 * np.eye(3), rng.normal(size=(3, 3))
-    found = batched("solve", 3, [True, False], [make(device, a), make(device, b)])
-    np.testing.assert_allclose(values(found), np.stack([np.linalg.solve(x, b) for x in a]), rtol=1e-10)
+    result = batched("solve", 3, [True, False], [make(device, a), make(device, b)])
+    np.testing.assert_allclose(values(result), np.stack([np.linalg.solve(x, b) for x in a]), rtol=1e-10)
 
 
 @pytest.mark.parametrize("left", [True, False])
@@ -119,8 +119,8 @@ def test_further_singular_vectors_have_a_zero_tangent(shape, device):
     rng = np.random.default_rng(6)
     a, t = (make(device, rng.normal(size=shape)) for _ in range(2))
     op, k = REGISTRY["svd"], 2
-    whole, thin = ([values(x) for x in push_forward(RECORD, Call(op, [a], given, RECORD.svd(a, **given)), (t,))]
-                   for given in ({"full_matrices": True}, {"full_matrices": False}))
+    whole, thin = ([values(x) for x in push_forward(RECORD, Call(op, [a], words, RECORD.svd(a, **words)), (t,))]
+                   for words in ({"full_matrices": True}, {"full_matrices": False}))
     np.testing.assert_allclose(whole[0][:, :k], thin[0], rtol=1e-8)
     np.testing.assert_allclose(whole[1], thin[1], rtol=1e-8)
     np.testing.assert_allclose(whole[2][:k], thin[2], rtol=1e-8)

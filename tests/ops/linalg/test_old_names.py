@@ -32,8 +32,8 @@ def test_qr(a, some, device):
     x = ag.tensor(a, device=device, requires_grad=True)
     ours, theirs = ag.qr(x, some=some), torch.qr(torch.tensor(a), some=some)
     assert [tuple(part.shape) for part in ours] == [tuple(part.shape) for part in theirs]
-    for mine, wanted in zip(ours, theirs, strict=True):
-        assert np.allclose(abs(mine.detach().cpu().numpy()), abs(wanted.numpy()))
+    for mine, expected in zip(ours, theirs, strict=True):
+        assert np.allclose(abs(mine.detach().cpu().numpy()), abs(expected.numpy()))
     assert np.allclose((ours.Q @ ours.R).tolist(), a)
     if some or a.shape[-2] <= a.shape[-1]:
         (g,) = ag.autograd.grad((ours.Q @ ours.R).sum(), x)

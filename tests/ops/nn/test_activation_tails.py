@@ -63,10 +63,10 @@ CASES = [*EXACT, (lambda x: F.softplus(x, threshold=np.inf), softplus), (ag.sigm
          (lambda x: ag.logaddexp(x, ag.zeros_like(x)), softplus)]
 
 
-def check(found, expected, dtype, what):
+def check(actual, expected, dtype, what):
     """Where the dtype holds the exact value with all its digits."""
     normal = np.abs(expected) > 4 * np.finfo(dtype).tiny
-    np.testing.assert_allclose(found[normal], expected[normal], rtol=TOLERANCES[dtype], atol=0, err_msg=what)
+    np.testing.assert_allclose(actual[normal], expected[normal], rtol=TOLERANCES[dtype], atol=0, err_msg=what)
 
 
 @pytest.mark.parametrize("many", [1, 40])
@@ -77,10 +77,10 @@ def test_relative_errors(function, reference, dtype, many, device):
     points = np.tile(POINTS.astype(dtype), many)
     x = ag.tensor(points, device=device, requires_grad=True)
     exact = reference(points.astype(np.float64))
-    found = [function(x)]
+    results = [function(x)]
     for _ in exact[1:]:
-        found += ag.autograd.grad(found[-1].sum(), x, create_graph=True)
-    for order, (ours, expected) in enumerate(zip(found, exact, strict=True)):
+        results += ag.autograd.grad(results[-1].sum(), x, create_graph=True)
+    for order, (ours, expected) in enumerate(zip(results, exact, strict=True)):
         check(values(ours), expected, dtype, f"derivative {order}")
 
 
@@ -111,9 +111,9 @@ def test_ends(device):
     x = ag.tensor([-np.inf, -1e30, 1e30, np.inf, np.nan], device=device)
     for function in (F.gelu, F.silu, by_tanh):
         with np.errstate(all="ignore"):
-            found = values(function(ag.cat([x] * 100)))[:5]
-        assert np.isnan(found[[0, 4]]).all()  # -inf * 0, as in PyTorch
-        assert found[1:4].tolist() == [0, np.float32(1e30), np.inf]
+            result = values(function(ag.cat([x] * 100)))[:5]
+        assert np.isnan(result[[0, 4]]).all()  # -inf * 0, as in PyTorch
+        assert result[1:4].tolist() == [0, np.float32(1e30), np.inf]
 
 
 @pytest.mark.parametrize("count", [4, 2000])

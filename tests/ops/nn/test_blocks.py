@@ -28,9 +28,9 @@ def test_blocks_have_the_values_of_small_arrays(function, dtype, cores, monkeypa
     ag.manual_seed(0)
     x, g = (ag.randn(MANY).mul(3).to(dtype) for _ in range(2))
     parts = [value_and_grad(function, a, b) for a, b in zip(x.split(BLOCK // 2), g.split(BLOCK // 2), strict=True)]
-    for found, expected in zip(value_and_grad(function, x, g), zip(*parts, strict=True), strict=True):
-        assert found.dtype == dtype
-        np.testing.assert_allclose(found.float().numpy(), ag.cat(expected).float().numpy(), rtol=1e-6, atol=1e-7)
+    for actual, expected in zip(value_and_grad(function, x, g), zip(*parts, strict=True), strict=True):
+        assert actual.dtype == dtype
+        np.testing.assert_allclose(actual.float().numpy(), ag.cat(expected).float().numpy(), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -40,5 +40,5 @@ def test_arrays_that_are_not_alike_are_computed_whole(function):
     plain = value_and_grad(function, x, g.expand(300, 700).contiguous())
     for same in (x, x.T.contiguous().T):
         others = value_and_grad(function, same, g.expand(300, 700))
-        for found, expected in zip(others, plain, strict=True):
-            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
+        for actual, expected in zip(others, plain, strict=True):
+            np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)

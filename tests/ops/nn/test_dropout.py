@@ -56,8 +56,8 @@ def test_a_second_backward_and_other_gradients_have_the_same_mask(drop, device):
     ag.rand(10)
     assert grad(y.sum(), x, retain_graph=True)[0].tolist() == first.tolist()
     several = ag.stack([ag.ones_like(y), ag.zeros_like(y), ag.full_like(y, 2)])
-    for found, factor in zip(grad(y, x, several, is_grads_batched=True)[0], (1, 0, 2), strict=True):
-        np.testing.assert_allclose(found.tolist(), (first * factor).tolist(), rtol=1e-6)
+    for actual, factor in zip(grad(y, x, several, is_grads_batched=True)[0], (1, 0, 2), strict=True):
+        np.testing.assert_allclose(actual.tolist(), (first * factor).tolist(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])

@@ -46,8 +46,8 @@ def test_a_large_mean_costs_no_digits(device, cols):
     inputs = x, weight.detach().to(ag.float32).requires_grad_(), bias.detach().to(ag.float32).requires_grad_()
     out, exact = layer_norm(*inputs), formula(*inputs)
     np.testing.assert_allclose(out.numpy(force=True), exact.numpy(force=True), rtol=1e-3, atol=1e-2)
-    found = ag.autograd.grad(out, inputs, g)
-    for one, other in zip(found, ag.autograd.grad(exact, inputs, g.to(ag.float64)), strict=True):
+    grads = ag.autograd.grad(out, inputs, g)
+    for one, other in zip(grads, ag.autograd.grad(exact, inputs, g.to(ag.float64)), strict=True):
         np.testing.assert_allclose(one.numpy(force=True), other.numpy(force=True), rtol=1e-3, atol=1e-2)
 
 
@@ -63,8 +63,8 @@ def test_half_types_round_results_and_gradients_once(device, dtype, recording, c
     out = layer_norm(*inputs) if centered else rms_norm(*inputs)
     exact = formula(*inputs, centered=centered)
     np.testing.assert_allclose(out.double().numpy(force=True), exact.numpy(force=True), rtol=2 * HALF[dtype], atol=1e-3)
-    found = ag.autograd.grad(out, inputs, g, create_graph=recording)
-    for one, other in zip(found, ag.autograd.grad(exact, inputs, g.to(ag.float64)), strict=True):
+    grads = ag.autograd.grad(out, inputs, g, create_graph=recording)
+    for one, other in zip(grads, ag.autograd.grad(exact, inputs, g.to(ag.float64)), strict=True):
         assert one.dtype == kind
         other = other.double().numpy(force=True)
         close = HALF[dtype] * np.abs(other).max()
@@ -76,7 +76,7 @@ def test_statistics_of_half_types_are_float32(device):
     for op in (native_layer_norm, native_rms_norm):
         out, *statistics = op(x, None, shape=(8,), eps=0.1)
         assert out.dtype == ag.bfloat16
-        assert {each.dtype for each in statistics} == {ag.float32}
+        assert {statistic.dtype for statistic in statistics} == {ag.float32}
 
 
 # ---- derivatives of derivatives ----------------------------------------------------------------------
@@ -190,4 +190,4 @@ def test_nothing_else_is_launched(launches, device, dtype, call, count):
         out = call(*inputs)
     with launches() as backward:
         out.backward(g)
-    assert [found.total for found in (forward, backward)] == [1, 2], (forward.kernels, backward.kernels)
+    assert [actual.total for actual in (forward, backward)] == [1, 2], (forward.kernels, backward.kernels)

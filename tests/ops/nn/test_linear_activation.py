@@ -51,8 +51,8 @@ def test_numbers_are_those_of_the_two_ops(activation, parameters, lead):
     tensors = layer(*lead)
     ours = derivatives(lambda *t: F.linear_activation(*t, activation, **parameters), tensors)
     theirs = derivatives(lambda *t: two_ops(*t, activation, parameters), tensors)
-    for found, expected in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12, strict=True)
+    for actual, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12, strict=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -64,9 +64,9 @@ def test_other_dtypes(activation, parameters, dtype):
     wide = [t.detach().to(ag.float64).requires_grad_() for t in tensors]
     expected = two_ops(*wide, activation, parameters)
     digits = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 1e-5}[dtype]
-    for found, right in zip((out, *first), (expected, *grad(expected.sum(), wide)), strict=True):
-        assert found.dtype == tensors[0].dtype
-        np.testing.assert_allclose(plain(found), plain(right), rtol=digits, atol=8 * digits)
+    for actual, right in zip((out, *first), (expected, *grad(expected.sum(), wide)), strict=True):
+        assert actual.dtype == tensors[0].dtype
+        np.testing.assert_allclose(plain(actual), plain(right), rtol=digits, atol=8 * digits)
 
 
 @pytest.mark.cpu
@@ -81,17 +81,17 @@ def test_blocks_of_rows(activation, parameters, dtype):
     np.testing.assert_allclose(plain(out), plain(expected), rtol=digits, atol=digits)
     g = ag.tensor(np.random.randn(1500, 130) / 100, dtype=getattr(ag, dtype))
     ours, theirs = grad(out, tensors, g), grad(expected, tensors, g)
-    for found, right in zip(ours, theirs, strict=True):
+    for actual, right in zip(ours, theirs, strict=True):
         scale = np.abs(plain(right)).max()
-        np.testing.assert_allclose(plain(found), plain(right), rtol=0, atol=digits * scale)
+        np.testing.assert_allclose(plain(actual), plain(right), rtol=0, atol=digits * scale)
 
 
 def test_only_what_is_asked_for_is_computed():
     x, weight, bias = layer(6)
     out = F.linear_activation(x, weight, bias, "tanh").sum()
-    for wanted, products in ((x, 1), (weight, 1), (bias, 0)):
+    for inputs, products in ((x, 1), (weight, 1), (bias, 0)):
         with profiler.count() as c:
-            grad(out, wanted, retain_graph=True)
+            grad(out, inputs, retain_graph=True)
         assert sum(c.matmuls.values()) == products
 
 
@@ -126,10 +126,10 @@ def test_nothing_else_is_launched_in_a_training_step(launches):
 
 
 def by_template(kernels):
-    found = Counter()
+    result = Counter()
     for name, count in kernels.items():
-        found[name.partition("<")[0]] += count
-    return found
+        result[name.partition("<")[0]] += count
+    return result
 
 
 @pytest.mark.cuda
@@ -140,7 +140,7 @@ def test_the_double_backward_is_a_kernel(activation, parameters):
     g = ag.ones_like(out).requires_grad_()
     first = grad(out, tensors, g, create_graph=True)
     with profiler.count() as c:
-        grad([each.sum() for each in first], [*tensors, g], allow_unused=True)
+        grad([dx.sum() for dx in first], [*tensors, g], allow_unused=True)
     assert c.launches[f"bias_{activation}_double_backward"] == 1
 
 
@@ -247,9 +247,9 @@ def names_in(tensor):
 def test_a_bias_that_broadcasts():
     x, weight, _ = layer(3)
     for bias in (None, ag.ones(1, dtype=ag.float64), ag.ones(3, 4, dtype=ag.float64)):
-        found = F.linear_activation(x, weight, bias, "gelu", approximate="tanh")
-        assert type(found.grad_fn).__name__ == "GeluBackward0"
-        np.testing.assert_array_equal(plain(found), plain(F.gelu(F.linear(x, weight, bias), approximate="tanh")))
+        result = F.linear_activation(x, weight, bias, "gelu", approximate="tanh")
+        assert type(result.grad_fn).__name__ == "GeluBackward0"
+        np.testing.assert_array_equal(plain(result), plain(F.gelu(F.linear(x, weight, bias), approximate="tanh")))
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def of_quantile(alpha, q, z):
 def test_gradient_at_a_fixed_quantile(alpha, device):
     quantiles = np.array([1e-3, 0.1, 0.5, 0.9, 1 - 1e-3])
     z = np.maximum(special.gammaincinv(alpha, quantiles), 1e-300)
-    expected = [of_quantile(alpha, *each) for each in zip(quantiles, z, strict=True)]
-    found = ag._standard_gamma_grad(ag.full((5,), alpha, dtype=ag.float64, device=device), ag.tensor(z, device=device))
-    np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-6, atol=1e-290)
+    expected = [of_quantile(alpha, *probability) for probability in zip(quantiles, z, strict=True)]
+    result = ag._standard_gamma_grad(ag.full((5,), alpha, dtype=ag.float64, device=device), ag.tensor(z, device=device))
+    np.testing.assert_allclose(result.cpu().numpy(), expected, rtol=1e-6, atol=1e-290)
     single = ag._standard_gamma_grad(ag.full((5,), alpha, device=device), ag.tensor(z, device=device).float())
     visible = z > 1e-30  # float32 cannot hold the others
     np.testing.assert_allclose(single.cpu().numpy()[visible], np.array(expected)[visible], rtol=1e-5)
@@ -53,13 +53,13 @@ def test_gradients_of_samples(device):
     """Those of the formula, at the numbers drawn; the logarithms of small numbers have gradients, too."""
     alpha = ag.tensor([1e-4, 0.3, 2.0, 500.0], dtype=ag.float64, device=device, requires_grad=True)
     drawn = ag._standard_gamma(alpha)
-    (found,) = ag.autograd.grad(drawn.sum(), alpha)
-    assert (found == ag._standard_gamma_grad(alpha.detach(), drawn.detach())).all()
+    (gradient,) = ag.autograd.grad(drawn.sum(), alpha)
+    assert (gradient == ag._standard_gamma_grad(alpha.detach(), drawn.detach())).all()
     logs = random_log_gamma(alpha)
-    (found,) = ag.autograd.grad(logs.sum(), alpha)
+    (gradient,) = ag.autograd.grad(logs.sum(), alpha)
     small = -(logs[0] - special.digamma(1 + 1e-4)) / 1e-4
-    assert found.isfinite().all()
-    np.testing.assert_allclose(found[0].item(), small.item(), rtol=1e-6)
+    assert gradient.isfinite().all()
+    np.testing.assert_allclose(gradient[0].item(), small.item(), rtol=1e-6)
     np.testing.assert_allclose(ag.func.jvp(ag._standard_gamma, (alpha,), (ag.zeros_like(alpha),))[1].tolist(), [0] * 4)
 
 
@@ -71,10 +71,10 @@ def test_gradient_of_a_mean_is_the_mean_of_gradients(device):
     drawn = ag._standard_gamma(many)
     np.testing.assert_allclose(ag.autograd.grad(drawn.mean(0).sum(), alpha)[0].tolist(), [1, 1], rtol=0.03)
     slopes = special.polygamma(1, [0.4, 3.0])
-    found = ag.autograd.grad(random_log_gamma(many).mean(0).sum(), alpha)[0].tolist()
-    np.testing.assert_allclose(found, slopes, rtol=0.03)
-    found = ag.autograd.grad(ag._sample_dirichlet(many)[:, 0].mean(), alpha)[0].tolist()
-    np.testing.assert_allclose(found, [3 / 3.4**2, -0.4 / 3.4**2], rtol=0.05)
+    grads = ag.autograd.grad(random_log_gamma(many).mean(0).sum(), alpha)[0].tolist()
+    np.testing.assert_allclose(grads, slopes, rtol=0.03)
+    grads = ag.autograd.grad(ag._sample_dirichlet(many)[:, 0].mean(), alpha)[0].tolist()
+    np.testing.assert_allclose(grads, [3 / 3.4**2, -0.4 / 3.4**2], rtol=0.05)
 
 
 def test_dirichlet_distributed_vectors(device):
@@ -82,8 +82,8 @@ def test_dirichlet_distributed_vectors(device):
     concentration = np.array([0.5, 1.0, 4.0])
     drawn = ag._sample_dirichlet(ag.tensor(concentration, device=device).expand(4000, 3)).cpu().numpy()
     np.testing.assert_allclose(drawn.sum(-1), 1)
-    for i, each in enumerate(concentration):
-        assert stats.kstest(drawn[:, i], stats.beta(each, concentration.sum() - each).cdf).pvalue > 1e-3
+    for i, probability in enumerate(concentration):
+        assert stats.kstest(drawn[:, i], stats.beta(probability, concentration.sum() - probability).cdf).pvalue > 1e-3
     tiny = ag._sample_dirichlet(ag.full((50, 3), 1e-4, device=device))
     assert (tiny.sum(-1) - 1).abs().max() < 1e-6  # the gamma-distributed numbers alone would be 0 / 0
 

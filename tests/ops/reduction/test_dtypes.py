@@ -22,16 +22,17 @@ BOOL_SCANS = ("cumsum", "cumprod")  # not in PyTorch
 @pytest.mark.parametrize("call", CALLS)
 def test_equals_pytorch(call, device):
     name = call.split()[0]
-    for given, wanted in itertools.product(DTYPES, DTYPES):
-        if wanted == "bool" and name in BOOL_SCANS:
+    for in_dtype, out_dtype in itertools.product(DTYPES, DTYPES):
+        if out_dtype == "bool" and name in BOOL_SCANS:
             continue
-        x = torch.tensor([[100, 20, 3], [7, 50, 1]]).to(getattr(torch, given))
+        x = torch.tensor([[100, 20, 3], [7, 50, 1]]).to(getattr(torch, in_dtype))
         try:
-            expected = getattr(torch, name)(x, **CALLS[call], dtype=getattr(torch, wanted))
+            expected = getattr(torch, name)(x, **CALLS[call], dtype=getattr(torch, out_dtype))
         except RuntimeError:
             with pytest.raises(RuntimeError):
-                getattr(ag, name)(ag.tensor(x.numpy(), device=device), **CALLS[call], dtype=wanted)
+                getattr(ag, name)(ag.tensor(x.numpy(), device=device), **CALLS[call], dtype=out_dtype)
             continue
-        found = getattr(ag, name)(ag.tensor(x.numpy(), device=device), **CALLS[call], dtype=wanted)
-        assert str(found.dtype) == wanted, given
-        np.testing.assert_allclose(found.numpy(force=True), expected.numpy(), rtol=2e-3, err_msg=f"{given} to {wanted}")
+        result = getattr(ag, name)(ag.tensor(x.numpy(), device=device), **CALLS[call], dtype=out_dtype)
+        assert str(result.dtype) == out_dtype, in_dtype
+        case = f"{in_dtype} to {out_dtype}"
+        np.testing.assert_allclose(result.numpy(force=True), expected.numpy(), rtol=2e-3, err_msg=case)

@@ -39,10 +39,10 @@ def test_std_and_var_on_the_cpu(scale, dtype):
 def test_few_numbers_and_none(device):
     for data in ([1.0, 2.0], [3.0, 3.0], [5.0], [], [np.nan, 1.0], [np.inf, 1.0], [1e-30, 1e30]):
         for name in ("std", "var"):
-            found = values(getattr(ag, name)(ag.tensor(data, dtype=ag.float32, device=device)))
+            result = values(getattr(ag, name)(ag.tensor(data, dtype=ag.float32, device=device)))
             expected = getattr(torch, name)(torch.tensor(data)).numpy()
             if device == "cpu" or max(data, default=0) < 1e30:  # on CUDA squares are float32's, as in PyTorch
-                np.testing.assert_allclose(found, expected, rtol=1e-6)
+                np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_constants_have_no_spread(device):

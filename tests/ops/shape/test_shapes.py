@@ -138,8 +138,8 @@ def test_vander(device):
     """PyTorch's own has no second derivative."""
     x = ag.tensor([2.0, 0.0, -1.5], dtype=ag.float64, device=device, requires_grad=True)
     for n, increasing in ((3, False), (4, True), (0, False)):
-        found = ag.vander(x, n, increasing)
-        np.testing.assert_allclose(found.numpy(force=True), np.vander(x.numpy(force=True), n, increasing))
+        result = ag.vander(x, n, increasing)
+        np.testing.assert_allclose(result.numpy(force=True), np.vander(x.numpy(force=True), n, increasing))
         assert ag.autograd.gradcheck(lambda x, n=n, up=increasing: ag.vander(x, n, up), (x,)) if n else True
         assert ag.autograd.gradgradcheck(lambda x, n=n, up=increasing: ag.vander(x, n, up), (x,)) if n else True
     assert ag.vander(ag.tensor([1, 2], dtype=ag.int8)).dtype == ag.int64
@@ -159,8 +159,8 @@ def test_tables_of_nothing(device):
 @pytest.mark.parametrize("offset", [-2, 0, 1])
 def test_indices_of_triangles(offset, device):
     for name in ("tril_indices", "triu_indices"):
-        found = getattr(ag, name)(3, 4, offset, device=device)
-        np.testing.assert_array_equal(found.numpy(force=True), getattr(torch, name)(3, 4, offset).numpy())
+        result = getattr(ag, name)(3, 4, offset, device=device)
+        np.testing.assert_array_equal(result.numpy(force=True), getattr(torch, name)(3, 4, offset).numpy())
         assert getattr(ag, name)(2, 2, dtype=ag.int32).dtype == ag.int32
     with pytest.raises(RuntimeError, match='"triu_indices" not implemented for float32; indices are integers'):
         ag.triu_indices(2, 2, dtype=ag.float32)

@@ -42,11 +42,11 @@ STATUSES = (1, 2, 3, 9, 35, 100, 101, 400, 600, 700, 701, 719, 900, 901, 902, 90
 def parameters(member: Any) -> list[str] | None:
     """Names of a callable's parameters, from its signature or, for compiled functions, from their docstring."""
     try:
-        found = inspect.signature(member).parameters.values()
+        result = inspect.signature(member).parameters.values()
     except (TypeError, ValueError):
         return _from_docstring(member)
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    return [stars.get(parameter.kind, "") + parameter.name for parameter in found]
+    return [stars.get(parameter.kind, "") + parameter.name for parameter in result]
 
 
 def _from_docstring(member: Any) -> list[str] | None:
@@ -73,9 +73,9 @@ def describe(member: Any) -> Any:
 def names(namespace: Any) -> list[str]:
     """What `namespace` offers: public names that are no modules of others, and a class's special methods."""
     special = set(dir(namespace)) - set(dir(object)) if isinstance(namespace, type) else set()
-    found = {name for name in dir(namespace) if not name.startswith("_")}
-    found |= {name for name in special if re.fullmatch(r"__\w+__", name) and not NOT_OFFERED.fullmatch(name)}
-    return sorted(name for name in found if not _is_foreign(namespace, name))
+    result = {name for name in dir(namespace) if not name.startswith("_")}
+    result |= {name for name in special if re.fullmatch(r"__\w+__", name) and not NOT_OFFERED.fullmatch(name)}
+    return sorted(name for name in result if not _is_foreign(namespace, name))
 
 
 def _is_foreign(namespace: Any, name: str) -> bool:

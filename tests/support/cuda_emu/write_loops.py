@@ -47,9 +47,9 @@ def private(known: set[int]) -> Iterator[tuple[str, Any]]:
     Where two share a name neither is listed: the stand-in needs none of these.
     """
     kinds = ("ufunc", "_SimpleReductionKernel")
-    found = [x for x in gc.get_objects() if type(x).__name__ in kinds and type(x).__module__.startswith("cupy")]
-    names = [x.name for x in found if id(x) not in known]
-    for x in sorted(found, key=lambda x: x.name):
+    results = [x for x in gc.get_objects() if type(x).__name__ in kinds and type(x).__module__.startswith("cupy")]
+    names = [x.name for x in results if id(x) not in known]
+    for x in sorted(results, key=lambda x: x.name):
         if id(x) not in known and names.count(x.name) == 1:
             yield x.name, x
 

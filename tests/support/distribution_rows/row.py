@@ -65,5 +65,5 @@ class Row:
 
 def array(value: Any) -> np.ndarray:
     """Numbers as an array: of int64 if all are integers, else of float64."""
-    found = np.asarray(value)
-    return found if found.dtype.kind in "ib" else found.astype(np.float64)
+    result = np.asarray(value)
+    return result if result.dtype.kind in "ib" else result.astype(np.float64)

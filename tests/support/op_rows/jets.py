@@ -34,9 +34,9 @@ def chains(rng):
 def pushed(stack, f1, f2, stream, d, groups):
     """The stream behind a function with the derivatives f1 and f2; `stack` is NumPy's or PyTorch's."""
     t = [stream[..., i, :] for i in range(d)]
-    given = [stream[..., k, :] for k in range(d, stream.shape[-2])] or [0.0] * len(groups)
-    seconds = [f1 * s + f2 * sum(t[i] * t[j] for i, j in group) for s, group in zip(given, groups, strict=True)]
-    return stack([f1 * each + 0.0 * f2 for each in t] + seconds, -2)
+    carried = [stream[..., k, :] for k in range(d, stream.shape[-2])] or [0.0] * len(groups)
+    seconds = [f1 * s + f2 * sum(t[i] * t[j] for i, j in group) for s, group in zip(carried, groups, strict=True)]
+    return stack([f1 * tangent + 0.0 * f2 for tangent in t] + seconds, -2)
 
 
 def their_stack(torch):
@@ -57,7 +57,7 @@ RESULTS = {  # act' and act'' from the result
 
 
 def jet_samples(rng):
-    found = []
+    samples = []
     domain = uniform(0.1, 0.9)
     for n, (values, lead, h, d, *rest) in enumerate(CASES):
         shifted = [CURVED[n % len(CURVED)], CURVED[(n + 3) % len(CURVED)], *KINKED]
@@ -66,11 +66,11 @@ def jet_samples(rng):
             attributes = {"activation": activation, "parameters": parameters, "d": d, "groups": rest[0]}
             z = np.abs(normal(rng, *values, h)) + 0.5 if activation == "leaky_relu" else normal(rng, *values, h)
             bias = np.abs(bias) if bias is not None and activation == "leaky_relu" else bias
-            found.append(Sample(z, stream(rng, lead, h, d, *rest), bias, **attributes))
+            samples.append(Sample(z, stream(rng, lead, h, d, *rest), bias, **attributes))
         for activation in ("tanh", "sigmoid", "relu"):
             attributes = {"activation": activation, "d": d, "groups": rest[0]}
-            found.append(Sample(domain(rng, *values, h), stream(rng, lead, h, d, *rest), None, **attributes))
-    return found
+            samples.append(Sample(domain(rng, *values, h), stream(rng, lead, h, d, *rest), None, **attributes))
+    return samples
 
 
 def derivatives(saved, activation, parameters):

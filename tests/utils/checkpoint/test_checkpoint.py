@@ -81,8 +81,8 @@ def gradients(fn, x, seed=3):
     return y.detach(), x.grad, W.grad, V.grad, ag.rand(2)
 
 
-def assert_same(found, wanted):
-    for a, b in zip(found, wanted, strict=True):
+def assert_same(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
         assert (a is None and b is None) or bool((a == b).all())
 
 
@@ -197,8 +197,8 @@ def test_early_stop_passes_the_functions_own_handlers():
         return y
 
     (expected,) = ag.autograd.grad(stubborn(x).sum(), x)
-    (found,) = ag.autograd.grad(again(stubborn, x).sum(), x)
-    assert bool((found == expected).all())
+    (gradient,) = ag.autograd.grad(again(stubborn, x).sum(), x)
+    assert bool((gradient == expected).all())
     assert caught[2:] == ["swallowed"]
 
 
@@ -288,8 +288,8 @@ def test_backward_inside_the_function():
 
     (expected,) = ag.autograd.grad(fn(x).sum(), x)
     for early in (True, False):
-        (found,) = ag.autograd.grad(again(fn, x, early_stop=early).sum(), x)
-        assert bool(ag.allclose(found, expected))
+        (gradient,) = ag.autograd.grad(again(fn, x, early_stop=early).sum(), x)
+        assert bool(ag.allclose(gradient, expected))
 
 
 def test_random_numbers(device):
@@ -411,8 +411,8 @@ def test_exceptions():
         y.sum().backward(retain_graph=True)
     assert x.grad is None
     y.sum().backward()
-    wanted = ag.autograd.grad(mlp(x).sin().sum(), x)
-    assert_same([x.grad], wanted)
+    expected = ag.autograd.grad(mlp(x).sin().sum(), x)
+    assert_same([x.grad], expected)
     assert (x * 2).requires_grad  # no mode is left on
 
 
@@ -458,18 +458,18 @@ def test_threads():
     x = leaf(4, 4)
     y = nested(again)(x).sum()
     (expected,) = ag.autograd.grad(y, x, retain_graph=True)
-    found = []
+    seen = []
 
     def run():
         for _ in range(10):
-            found.extend(ag.autograd.grad(y, x, retain_graph=True))
+            seen.extend(ag.autograd.grad(y, x, retain_graph=True))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert [bool((g == expected).all()) for g in found] == [True] * 40
+    assert [bool((g == expected).all()) for g in seen] == [True] * 40
 
 
 def test_custom_functions():
@@ -484,9 +484,9 @@ def test_custom_functions():
             return 3 * g * (ctx.saved_tensors[0] * 0 + ctx.saved_tensors[1])  # asked for twice
 
     x = leaf(3)
-    (found,) = ag.autograd.grad(again(lambda x: Cube.apply(x.exp()).sin(), x).sum(), x)
+    (gradient,) = ag.autograd.grad(again(lambda x: Cube.apply(x.exp()).sin(), x).sum(), x)
     (expected,) = ag.autograd.grad(Cube.apply(x.exp()).sin().sum(), x)
-    assert bool(ag.allclose(found, expected))
+    assert bool(ag.allclose(gradient, expected))
 
 
 def test_writing_functions_and_views():
@@ -503,9 +503,9 @@ def test_writing_functions_and_views():
     assert_same(gradients(lambda x: again(lambda x: again(fn, x).sin(), x.exp()), x),
                 gradients(lambda x: fn(x.exp()).sin(), x))
     view = x.exp()
-    (found,) = ag.autograd.grad(again(fn, view[1:]).sum(), x)
+    (gradient,) = ag.autograd.grad(again(fn, view[1:]).sum(), x)
     (expected,) = ag.autograd.grad(fn(x.exp()[1:]).sum(), x)
-    assert bool((found == expected).all())
+    assert bool((gradient == expected).all())
 
 
 def test_other_hooks():

@@ -74,11 +74,11 @@ def outcome(situation, module, x):
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_warnings_and_errors(name):
     numbers = np.arange(1.0, 4.0)
-    found = outcome(SITUATIONS[name], ours, ag.tensor(numbers, requires_grad=True))
-    wanted = outcome(SITUATIONS[name], theirs, torch.tensor(numbers, requires_grad=True))
-    assert found[1] == wanted[1]
-    assert [kind for kind, _ in found[0]] == [kind for kind, _ in wanted[0]]
-    pairs = [(a, b) for (_, a), (_, b) in zip(found[0], wanted[0], strict=True)] + [(found[2], wanted[2])]
+    result = outcome(SITUATIONS[name], ours, ag.tensor(numbers, requires_grad=True))
+    expected = outcome(SITUATIONS[name], theirs, torch.tensor(numbers, requires_grad=True))
+    assert result[1] == expected[1]
+    assert [kind for kind, _ in result[0]] == [kind for kind, _ in expected[0]]
+    pairs = [(a, b) for (_, a), (_, b) in zip(result[0], expected[0], strict=True)] + [(result[2], expected[2])]
     for mine, text in pairs:
         assert _sentence(mine) == _sentence(text)
 
@@ -116,9 +116,9 @@ def test_number_of_runs(reentrant, early):
         return counts, x.grad.numpy()
 
     numbers = np.arange(1.0, 4.0)
-    found, wanted = (runs(m, lib.tensor(numbers, requires_grad=True)) for m, lib in ((ours, ag), (theirs, torch)))
-    assert found[0] == wanted[0]
-    np.testing.assert_allclose(found[1], wanted[1])
+    results, expected = (runs(m, lib.tensor(numbers, requires_grad=True)) for m, lib in ((ours, ag), (theirs, torch)))
+    assert results[0] == expected[0]
+    np.testing.assert_allclose(results[1], expected[1])
 
 
 @pytest.mark.parametrize("name", [
@@ -127,8 +127,8 @@ def test_number_of_runs(reentrant, early):
 ])  # fmt: skip
 def test_signatures(name):
     def plain(function):
-        found = inspect.signature(function).parameters.values()
-        return {p.name: p.kind for p in found if p.name != "preserve_rng_state"}  # one of **kwargs there
+        result = inspect.signature(function).parameters.values()
+        return {p.name: p.kind for p in result if p.name != "preserve_rng_state"}  # one of **kwargs there
 
     assert plain(getattr(ours, name)) == plain(getattr(theirs, name))
 

@@ -120,10 +120,10 @@ def derivatives(fn, ask, checkpointed):
 def compare(fn, ask):
     with np.errstate(all="ignore"):
         pairs = zip(derivatives(fn, ask, True), derivatives(fn, ask, False), strict=True)
-    for found, expected in pairs:
-        assert (found is None) == (expected is None)
-        if found is not None:
-            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    for actual, expected in pairs:
+        assert (actual is None) == (expected is None)
+        if actual is not None:
+            np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=150, deadline=None)

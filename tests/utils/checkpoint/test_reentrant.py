@@ -13,8 +13,8 @@ def leaf(*shape, seed=0):
     return ag.tensor(numbers, requires_grad=True)
 
 
-def assert_same(found, wanted):
-    for a, b in zip(found, wanted, strict=True):
+def assert_same(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
         assert (a is None and b is None) or bool((a == b).all())
 
 
@@ -87,11 +87,11 @@ def test_sequential(segments, reentrant):
         y.backward()
         return [y.detach(), *[p.grad for p in model.parameters()]]
 
-    found = run(lambda: checkpoint_sequential(model, segments, x, use_reentrant=reentrant))
+    result = run(lambda: checkpoint_sequential(model, segments, x, use_reentrant=reentrant))
     size = 5 // segments
     assert sorted(runs) == [*range(size * (segments - 1))]  # the last one keeps what it saves
-    assert_same(found, run(lambda: model(x)))
-    assert_same(found, run(lambda: checkpoint_sequential([*model], segments, x, use_reentrant=reentrant)))
+    assert_same(result, run(lambda: model(x)))
+    assert_same(result, run(lambda: checkpoint_sequential([*model], segments, x, use_reentrant=reentrant)))
 
 
 def test_sequential_arguments():

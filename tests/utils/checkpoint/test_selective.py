@@ -127,14 +127,14 @@ def test_random_operations():
             ag.manual_seed(1)
             y = keeping(policy, fn, x, preserve_rng_state=preserve)
             state = ag.get_rng_state()
-            (found,) = ag.autograd.grad(y.sum(), x)
+            (gradient,) = ag.autograd.grad(y.sum(), x)
             ag.manual_seed(1)
             (expected,) = ag.autograd.grad(fn(x).sum(), x)
             if preserve:
-                assert bool((found == expected).all())
+                assert bool((gradient == expected).all())
                 assert ag.get_rng_state().equal(state)
             else:
-                assert bool(((found == 0) >= (expected == 0)).all())  # the masks are kept, the factor is not
+                assert bool(((gradient == 0) >= (expected == 0)).all())  # the masks are kept, the factor is not
 
 
 def test_a_second_backward_computes():
@@ -142,9 +142,9 @@ def test_a_second_backward_computes():
     y = keeping([ag.matmul], mlp, x).sum()
     ag.autograd.grad(y, x, retain_graph=True)
     with ag.profiler.count() as c:
-        (found,) = ag.autograd.grad(y, x)
+        (gradient,) = ag.autograd.grad(y, x)
     assert sum(c.matmuls.values()) == 3 + 3
-    assert bool((found == ag.autograd.grad(mlp(x).sum(), x)[0]).all())
+    assert bool((gradient == ag.autograd.grad(mlp(x).sum(), x)[0]).all())
 
 
 def test_double_backward_and_nesting():
@@ -157,8 +157,8 @@ def test_double_backward_and_nesting():
     expected = second(mlp(mlp(x).exp()))
     inner = functools.partial(keeping, [ag.tanh], mlp)
     for outer in ([ag.matmul], always(True), []):
-        found = second(keeping(outer, lambda x: inner(mlp(x).exp()), x))
-        assert all(bool((a == b).all()) for a, b in zip(found, expected, strict=True))
+        result = second(keeping(outer, lambda x: inner(mlp(x).exp()), x))
+        assert all(bool((a == b).all()) for a, b in zip(result, expected, strict=True))
 
 
 def test_backward_inside_the_function():
@@ -170,8 +170,8 @@ def test_backward_inside_the_function():
         return (g * x).sin() + z
 
     (expected,) = ag.autograd.grad(fn(x).sum(), x)
-    (found,) = ag.autograd.grad(keeping(always(True), fn, x).sum(), x)
-    assert bool(ag.allclose(found, expected))
+    (gradient,) = ag.autograd.grad(keeping(always(True), fn, x).sum(), x)
+    assert bool(ag.allclose(gradient, expected))
 
 
 def test_modification():
@@ -241,14 +241,14 @@ def test_every_operation(row, device):
     """Run again, and kept: the gradients are those of the plain run."""
     ag.manual_seed(0)
     for sample in row.draw():
-        found = []
+        seen = []
         for policy in (None, [], always(True)):
             ag.manual_seed(0)
             call = Call(row, sample, device)
             call.outs = call.run().outs if policy is None else keeping(policy, lambda call: call.run().outs, call)
-            found.append(call.grad() if call.differentiable else [])
-        for again in found[1:]:
-            for a, b in zip(again, found[0], strict=True):
+            seen.append(call.grad() if call.differentiable else [])
+        for again in seen[1:]:
+            for a, b in zip(again, seen[0], strict=True):
                 assert (a is None) == (b is None)
                 if a is not None:
                     assert_close(a, values(b), BETWEEN_RUNS[device], sample)

@@ -72,15 +72,15 @@ def test_batches_on_cuda_are_left_alone():
 @pytest.mark.parametrize("dtype", [ag.float32, ag.bfloat16, ag.float8_e4m3fn, ag.int64])
 def test_pinned_tensors_are_copies(dtype):
     x = ag.arange(6, device="cpu").reshape(2, 3).to(ag.float32).to(dtype)
-    for given in (x, x.to(ag.float32).T.to(dtype)):
-        pinned = given.pin_memory()
+    for tensor in (x, x.to(ag.float32).T.to(dtype)):
+        pinned = tensor.pin_memory()
         assert pinned.is_pinned()
-        assert not given.is_pinned()
-        assert (pinned.dtype, pinned.stride()) == (dtype, given.stride())
+        assert not tensor.is_pinned()
+        assert (pinned.dtype, pinned.stride()) == (dtype, tensor.stride())
         assert pinned.pin_memory() is pinned
         there = pinned.to("cuda", non_blocking=True)
         assert there.dtype == dtype
-        assert there.to(ag.float32).tolist() == given.to(ag.float32).tolist()
+        assert there.to(ag.float32).tolist() == tensor.to(ag.float32).tolist()
     assert not ag.ones(0, device="cpu").pin_memory().is_pinned()
 
 
@@ -132,6 +132,6 @@ def test_memory_is_let_go_when_copies_are_complete(cp):
 @cuda
 def test_what_is_not_pinned_or_has_gaps_takes_the_ordinary_way():
     x = ag.arange(12.0, device="cpu").reshape(3, 4)
-    for given in (x, x.pin_memory()[:, ::2], x.pin_memory()[0, 0]):
-        assert given.to("cuda", non_blocking=True).tolist() == given.tolist()
+    for tensor in (x, x.pin_memory()[:, ::2], x.pin_memory()[0, 0]):
+        assert tensor.to("cuda", non_blocking=True).tolist() == tensor.tolist()
     assert not pinned_arrays._in_flight

@@ -12,18 +12,18 @@ def bessel_samples(*attributes):
 
 def their_bessel(torch, x, order, scaled):
     """By the recurrence, in which PyTorch has orders 0 and 1."""
-    below, found = (torch.special.i0e, torch.special.i1e) if scaled else (torch.special.i0, torch.special.i1)
-    below, found = below(x), found(x)
+    below, result = (torch.special.i0e, torch.special.i1e) if scaled else (torch.special.i0, torch.special.i1)
+    below, result = below(x), result(x)
     for k in range(1, order):
-        below, found = found, below - 2 * k / x * found
-    return found
+        below, result = result, below - 2 * k / x * result
+    return result
 
 
 def their_spherical(torch, x, order):
-    below, found = torch.cos(x) / x, torch.sin(x) / x
+    below, result = torch.cos(x) / x, torch.sin(x) / x
     for k in range(order):
-        below, found = found, (2 * k + 1) / x * found - below
-    return found
+        below, result = result, (2 * k + 1) / x * result - below
+    return result
 
 
 ROWS = [

@@ -26,8 +26,8 @@ def single(rng):
 def shifts(rng):
     """By ordinary numbers of places, and by those that C leaves open."""
     shapes = [((2, 3), (2, 3)), ((), ()), ((0,), (0,)), ((2, 1), (3,))]
-    found = [Sample(indices(rng, 64, *a) - 20, indices(rng, 8, *b)) for a, b in shapes]
-    return [*found, Sample(np.array([5, -5, 5, -5]), np.array([-1, -1, 64, 64])), Sample(np.array([5, -3]), 2)]
+    results = [Sample(indices(rng, 64, *a) - 20, indices(rng, 8, *b)) for a, b in shapes]
+    return [*results, Sample(np.array([5, -5, 5, -5]), np.array([-1, -1, 64, 64])), Sample(np.array([5, -3]), 2)]
 
 
 def shift(name, reference):

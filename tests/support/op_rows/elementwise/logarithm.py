@@ -7,8 +7,8 @@ from scipy import special
 
 
 def logit_samples(rng):
-    found = [Sample(inside(rng, *shape), eps=eps) for shape in ((2, 3), (), (0,)) for eps in (None, 1e-3)]
-    return [*found, Sample(np.array([0.05, 0.5, 0.97]), eps=0.1)]
+    results = [Sample(inside(rng, *shape), eps=eps) for shape in ((2, 3), (), (0,)) for eps in (None, 1e-3)]
+    return [*results, Sample(np.array([0.05, 0.5, 0.97]), eps=0.1)]
 
 
 def reference_logit(x, eps=None):

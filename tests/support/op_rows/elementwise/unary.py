@@ -7,8 +7,8 @@ from op_rows.elementwise.shared import SPECIAL, WITH_NAN, row, small, zero_at
 
 def special_samples(rng):
     limits = {"nan": 2.0, "posinf": 3.0, "neginf": -1.0}
-    given = [Sample(x, **limits) for x in (SPECIAL, SPECIAL[:0], SPECIAL[0, 1], normal(rng, 3))]
-    return [*given, Sample(normal(rng, 3))]
+    limited = [Sample(x, **limits) for x in (SPECIAL, SPECIAL[:0], SPECIAL[0, 1], normal(rng, 3))]
+    return [*limited, Sample(normal(rng, 3))]
 
 
 ROWS = [

@@ -28,17 +28,17 @@ VALUE = ("addcmul", "addcdiv")
 
 def lists_of(op, samples):
     """Samples of the list op: two elements each, of samples of the op on one tensor with the same numbers."""
-    found = {}
+    seen = {}
     for sample in samples:
-        given = [*sample.args, *[None] * (len(op.inputs) - len(sample.args))]
-        columns = [LIST if isinstance(a, np.ndarray) else a for a in given]
+        inputs = [*sample.args, *[None] * (len(op.inputs) - len(sample.args))]
+        columns = [LIST if isinstance(a, np.ndarray) else a for a in inputs]
         attributes = op.filled(sample.kwargs)
         if LIST in columns and _is_public(op.name, columns, attributes):
             key = (*columns, *attributes.values())
-            found.setdefault(repr(key), (key, []))[1].append([a for a in given if isinstance(a, np.ndarray)])
-    for columns, rows in found.values():
+            seen.setdefault(repr(key), (key, []))[1].append([a for a in inputs if isinstance(a, np.ndarray)])
+    for columns, rows in seen.values():
         for k in range(0, len(rows), 2):
-            yield Sample([a for each in zip(*rows[k : k + 2], strict=True) for a in each], columns=columns)
+            yield Sample([a for pair in zip(*rows[k : k + 2], strict=True) for a in pair], columns=columns)
 
 
 def _is_public(name, columns, attributes):
@@ -55,14 +55,14 @@ def _is_public(name, columns, attributes):
 def reference_of(row):
     def reference(tensors, columns):
         op = row.definition
-        found = []
+        seen = []
         for values in elements(columns, tensors):
-            given = values[: len(op.inputs)]
-            while given[-1] is None:
-                given = given[:-1]
+            inputs = values[: len(op.inputs)]
+            while inputs[-1] is None:
+                inputs = inputs[:-1]
             attributes = zip(op.attributes.items(), values[len(op.inputs) :], strict=True)
-            found.append(row.reference(*given, **{name: v for (name, default), v in attributes if v != default}))
-        return tuple(found)
+            seen.append(row.reference(*inputs, **{name: v for (name, default), v in attributes if v != default}))
+        return tuple(seen)
 
     return reference
 
@@ -71,35 +71,35 @@ def theirs_of(op):
     def theirs(torch, tensors, columns):
         n = len(tensors) // sum(column is LIST for column in columns)
         rest = iter([tensors[k : k + n] for k in range(0, len(tensors), n)])
-        given = [next(rest) if column is LIST else column for column in columns[: len(op.inputs)]]
+        inputs = [next(rest) if column is LIST else column for column in columns[: len(op.inputs)]]
         attributes = dict(zip(op.attributes, columns[len(op.inputs) :], strict=True))
         if op.name == "clamp":
-            x, low, high = given
+            x, low, high = inputs
             return torch._foreach_clamp_min(x, low) if high is None else torch._foreach_clamp_max(x, high)
         if op.name in ("add", "sub"):
-            x, other = given
+            x, other = inputs
             if other is not columns[1]:
                 return getattr(torch, f"_foreach_{op.name}")(x, other, alpha=attributes["alpha"])
             return getattr(torch, f"_foreach_{op.name}")(x, other * attributes["alpha"])
         if op.name in VALUE and len({x.shape for x in tensors}) > 1:  # PyTorch's derivative of such lists raises
-            each = zip(*given, strict=True)
-            return tuple([getattr(torch, op.name)(*values, value=attributes["value"]) for values in each])
+            calls = zip(*inputs, strict=True)
+            return tuple([getattr(torch, op.name)(*values, value=attributes["value"]) for values in calls])
         if op.name in VALUE:
-            return getattr(torch, f"_foreach_{op.name}")(*given, attributes["value"])
+            return getattr(torch, f"_foreach_{op.name}")(*inputs, attributes["value"])
         if op.name == "norm":
-            return torch._foreach_norm(*given, 2 if attributes["p"] == "fro" else attributes["p"], attributes["dtype"])
+            return torch._foreach_norm(*inputs, 2 if attributes["p"] == "fro" else attributes["p"], attributes["dtype"])
         if op.name == "sum":
-            return tuple([x.sum() for x in given[0]])
-        return getattr(torch, f"_foreach_{PYTORCH.get(op.name, op.name)}")(*given)
+            return tuple([x.sum() for x in inputs[0]])
+        return getattr(torch, f"_foreach_{PYTORCH.get(op.name, op.name)}")(*inputs)
 
     return theirs
 
 
 def samples_of(row, rng):
-    found = list(lists_of(row.definition, row.samples(rng)))
+    results = list(lists_of(row.definition, row.samples(rng)))
     if row.op in ("norm", "sum"):  # there the empty samples name a dimension
-        found.append(Sample([np.zeros((0, 2)), np.ones(3)], columns=found[0].kwargs["columns"]))
-    return found
+        results.append(Sample([np.zeros((0, 2)), np.ones(3)], columns=results[0].kwargs["columns"]))
+    return results
 
 
 def skipped(row):

@@ -30,9 +30,9 @@ def their_basic_backward(torch, g, key, shape):
 
 
 def basic_set_samples(rng):
-    found = [Sample(normal(rng, *shape), normal(rng, *np.zeros(shape)[key].shape), key=key) for shape, key in KEYS]
+    results = [Sample(normal(rng, *shape), normal(rng, *np.zeros(shape)[key].shape), key=key) for shape, key in KEYS]
     more_dims = Sample(normal(rng, 3), normal(rng, 1, 2), key=slice(1, 3))
-    return [*found, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1),
+    return [*results, Sample(normal(rng, 3, 4), normal(rng, 4), key=slice(1, 3)), Sample(normal(rng, 3), 2.5, key=1),
             more_dims, Sample(normal(rng, 2, 3), normal(rng), key=0)]
 
 

@@ -27,29 +27,29 @@ def keys(rng):
 
 
 def advanced_samples(rng):
-    return [Sample(normal(rng, *shape), *found, dims=dims) for shape, found, dims in keys(rng)]
+    return [Sample(normal(rng, *shape), *index, dims=dims) for shape, index, dims in keys(rng)]
 
 
 def advanced_backward_samples(rng):
-    return [Sample(normal(rng, *np.zeros(shape)[key_of(len(shape), dims, found)].shape), *found, dims=dims, shape=shape)
-            for shape, found, dims in keys(rng)]
+    return [Sample(normal(rng, *np.zeros(shape)[key_of(len(shape), dims, index)].shape), *index, dims=dims, shape=shape)
+            for shape, index, dims in keys(rng)]
 
 
-def advanced_backward(g, *found, dims, shape):
+def advanced_backward(g, *index, dims, shape):
     out = np.zeros(shape, g.dtype)
-    np.add.at(out, key_of(len(shape), dims, found), g)
+    np.add.at(out, key_of(len(shape), dims, index), g)
     return out
 
 
-def their_advanced_backward(torch, g, *found, dims, shape):
+def their_advanced_backward(torch, g, *index, dims, shape):
     size = int(np.prod(shape))
-    places = torch.arange(size).reshape(shape)[key_of(len(shape), dims, found)]
+    places = torch.arange(size).reshape(shape)[key_of(len(shape), dims, index)]
     return torch.zeros(size, dtype=g.dtype).index_add(0, places.reshape(-1), g.reshape(-1)).reshape(shape)
 
 
 ROWS = [
     Row("advanced_index", samples=advanced_samples, reference=advanced, no_batch=mask_of_examples,
-        torch=lambda torch, x, *found, dims: x[key_of(x.ndim, dims, found)],
+        torch=lambda torch, x, *index, dims: x[key_of(x.ndim, dims, index)],
         errors=[Error("range", lambda op, x: op(x(3), x(2, dtype="int64") * 5, dims=(-1,)), IndexError,
                       "out of", by_value=True)]),
     Row("advanced_index_backward", samples=advanced_backward_samples, reference=advanced_backward,

@@ -18,10 +18,10 @@ def placed(rng):
 
 
 def set_samples(rng):
-    found = [Sample(x, normal(rng, *advanced(x, *i, dims=dims).shape), *i, dims=dims) for x, i, dims in placed(rng)]
+    results = [Sample(x, normal(rng, *advanced(x, *i, dims=dims).shape), *i, dims=dims) for x, i, dims in placed(rng)]
     index = np.array([2, 0])
     return [
-        *found, Sample(normal(rng, 4, 3), 2.5, index, dims=(-2,)),
+        *results, Sample(normal(rng, 4, 3), 2.5, index, dims=(-2,)),
         Sample(normal(rng, 4, 3), normal(rng), index, dims=(-2,)),
         Sample(normal(rng, 4, 3), normal(rng, 2, 1), index, dims=(-2,)),
         Sample(normal(rng, 3, 2), 2.5, np.array([True, False, True]), dims=(-2,)),
@@ -36,22 +36,22 @@ def add_samples(rng):
             Sample(normal(rng, 3, 2, 3), normal(rng, 2), twice, twice, dims=(-3, -1))]
 
 
-def advanced_set(x, values, *found, dims):
+def advanced_set(x, values, *actual, dims):
     out = x.copy()
-    out[key_of(x.ndim, dims, found)] = values
+    out[key_of(x.ndim, dims, actual)] = values
     return out
 
 
-def advanced_add(x, values, *found, dims):
+def advanced_add(x, values, *actual, dims):
     out = x.copy()
-    np.add.at(out, key_of(x.ndim, dims, found), values)
+    np.add.at(out, key_of(x.ndim, dims, actual), values)
     return out
 
 
 def their_put(accumulate):
-    def put(torch, x, values, *found, dims):
+    def put(torch, x, values, *actual, dims):
         values = values if isinstance(values, torch.Tensor) else torch.tensor(values, dtype=x.dtype)
-        places = torch.arange(x.numel()).reshape(x.shape)[key_of(x.ndim, dims, found)]
+        places = torch.arange(x.numel()).reshape(x.shape)[key_of(x.ndim, dims, actual)]
         values = values.broadcast_to(places.shape).reshape(-1)
         return x.reshape(-1).index_put((places.reshape(-1),), values, accumulate).reshape(x.shape)
 

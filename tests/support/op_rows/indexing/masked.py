@@ -6,8 +6,8 @@ from op_db import Error, Row, Sample, bools, normal
 
 def fill_samples(rng):
     cases = [((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 1)), ((), ()), ((0, 3), (3,))]
-    found = [Sample(normal(rng, *shape), bools(rng, *mask), 1.5) for shape, mask in cases]
-    return [*found, Sample(normal(rng, 2, 3), bools(rng, 2, 3), normal(rng))]
+    results = [Sample(normal(rng, *shape), bools(rng, *mask), 1.5) for shape, mask in cases]
+    return [*results, Sample(normal(rng, 2, 3), bools(rng, 2, 3), normal(rng))]
 
 
 ROWS = [

@@ -21,13 +21,13 @@ def sum_samples(rng):
 
 
 def extreme_samples(rng):
-    found = []
+    samples = []
     for largest in (True, False):
         for shape, size, dim in ALONG:
             x, src = np.split(distinct(rng, 200), 2)
             x, src = x[: int(np.prod(shape))].reshape(shape), src[: int(np.prod(size))].reshape(size)
-            found.append(Sample(x, indices(rng, max(shape[dim], 1), *size), src, dim=dim, largest=largest))
-    return found
+            samples.append(Sample(x, indices(rng, max(shape[dim], 1), *size), src, dim=dim, largest=largest))
+    return samples
 
 
 def scatter(x, index, src, dim):

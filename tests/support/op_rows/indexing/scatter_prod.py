@@ -9,8 +9,8 @@ from op_rows.indexing.shared import BLOCK_0D, grid
 def order_samples(rng):
     """Indices without duplicates, of which the order is not defined."""
     rows = np.array([[2, 0, 3], [1, 3, 0]])
-    found = [Sample(rng.permutation(5)[:size], shape=(5,), dim=-1) for size in (5, 3, 0)]
-    return [*found, Sample(rows, shape=(2, 4), dim=-1), Sample(rows.T, shape=(4, 2), dim=-2)]
+    results = [Sample(rng.permutation(5)[:size], shape=(5,), dim=-1) for size in (5, 3, 0)]
+    return [*results, Sample(rows, shape=(2, 4), dim=-1), Sample(rows.T, shape=(4, 2), dim=-2)]
 
 
 def scatter_order(index, shape, dim):

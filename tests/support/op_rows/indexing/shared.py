@@ -16,8 +16,8 @@ def mask_of_examples(sample, batched):
     return any(b and arg.dtype == bool for arg, b in zip(sample.args, batched, strict=True))
 
 
-def advanced(x, *found, dims):
-    return x[key_of(x.ndim, dims, found)]
+def advanced(x, *actual, dims):
+    return x[key_of(x.ndim, dims, actual)]
 
 
 ALONG = (

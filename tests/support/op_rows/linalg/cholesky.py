@@ -63,7 +63,7 @@ def minors(a, upper=False):
 ROWS = [
     Row(
         "solve_triangular",
-        samples=lambda rng: [Sample(regular(rng, *a), normal(rng, *b), **given) for a, b, given in SYSTEMS],
+        samples=lambda rng: [Sample(regular(rng, *a), normal(rng, *b), **words) for a, b, words in SYSTEMS],
         reference=solve_triangular,
         errors=[
             Error(

@@ -36,7 +36,7 @@ def their_eigh(torch, a, UPLO="L"):
 ROWS = [
     Row(
         "eigh",
-        fn=lambda a, **given: ag.linalg.eigh((a + a.mT) / 2, **given),
+        fn=lambda a, **words: ag.linalg.eigh((a + a.mT) / 2, **words),
         samples=samples(apart, SQUARE, *UPLO),
         reference=lambda a, UPLO="L": tuple(np.linalg.eigh(symmetric(a), UPLO)),
         torch=their_eigh,
@@ -45,10 +45,10 @@ ROWS = [
     ),
     Row(
         "eigvalsh",
-        fn=lambda a, **given: ag.linalg.eigvalsh((a + a.mT) / 2, **given),
+        fn=lambda a, **words: ag.linalg.eigvalsh((a + a.mT) / 2, **words),
         samples=samples(apart, SQUARE, *UPLO),
         reference=lambda a, UPLO="L": np.linalg.eigvalsh(symmetric(a)),
-        torch=lambda torch, a, **given: torch.linalg.eigvalsh((a + a.mT) / 2, **given),
+        torch=lambda torch, a, **words: torch.linalg.eigvalsh((a + a.mT) / 2, **words),
         errors=[TRIANGLE, *errors("linalg.eigvalsh", square=False)[1:]],
         **{**MATRIX_ROW, "skip": {**HALVED, "versions": "the op gets the symmetric part, not the sample"}},
     ),

@@ -9,22 +9,22 @@ from op_rows.linalg.shared import MATRICES, MATRIX_ROW, NO_STRETCH, NO_ZERO_DIM,
 def packed(a, pivot=True):
     m, n = a.shape[-2:]
     flat = a.reshape(-1, m, n)
-    found = [scipy.linalg.lapack.dgetrf(x) for x in flat]
+    results = [scipy.linalg.lapack.dgetrf(x) for x in flat]
     k = min(m, n)
-    factors = np.array([f for f, _, _ in found]).reshape(a.shape)
-    pivots = np.array([p + 1 for _, p, _ in found], np.int32).reshape(*a.shape[:-2], k)
+    factors = np.array([f for f, _, _ in results]).reshape(a.shape)
+    pivots = np.array([p + 1 for _, p, _ in results], np.int32).reshape(*a.shape[:-2], k)
     return factors, pivots, np.zeros(a.shape[:-2], np.int32)
 
 
 def order(pivots, rows, inverse=False):
-    found = []
+    seen = []
     for swaps in pivots.reshape(-1, pivots.shape[-1]):
         one = np.arange(rows)
         for i, j in enumerate(swaps - 1):
             one[[i, j]] = one[[j, i]]
-        found.append(one)
-    found = np.array(found, np.int64).reshape(*pivots.shape[:-1], rows)
-    return found.argsort(-1) if inverse else found
+        seen.append(one)
+    seen = np.array(seen, np.int64).reshape(*pivots.shape[:-1], rows)
+    return seen.argsort(-1) if inverse else seen
 
 
 # (shape of the pivots, number of rows)
@@ -52,8 +52,8 @@ def their_order(torch, pivots, rows, inverse=False):
 
 
 def packed_samples(rng):
-    found = [packed(spread(rng, *shape))[:2] for shape in MATRICES]
-    return [*(Sample(*f) for f in found), Sample(*found[0], unpack_pivots=False)]
+    results = [packed(spread(rng, *shape))[:2] for shape in MATRICES]
+    return [*(Sample(*f) for f in results), Sample(*results[0], unpack_pivots=False)]
 
 
 ROWS = [

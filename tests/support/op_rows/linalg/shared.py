@@ -47,19 +47,19 @@ def signs(torch, theirs, ours, dim):
 
 def samples(domain, shapes, *attributes):
     """A sample of each shape for each set of attributes."""
-    return lambda rng: [Sample(domain(rng, *shape), **given) for given in attributes or ({},) for shape in shapes]
+    return lambda rng: [Sample(domain(rng, *shape), **words) for words in attributes or ({},) for shape in shapes]
 
 
 def errors(name, square=True):
     """What every op of matrices refuses."""
-    found = [
+    results = [
         Error("rank", lambda op, x: op(x(3)), RuntimeError, f"{name}: .*must have at least 2 dimensions"),
         Error("half", lambda op, x: op(x(2, 2, dtype="float16")), RuntimeError, "Low precision dtypes not supported"),
     ]
     rectangle = Error(
         "square", lambda op, x: op(x(2, 3)), RuntimeError, "must be batches of square matrices, but they are 2 by 3"
     )
-    return [*found, rectangle] if square else found
+    return [*results, rectangle] if square else results
 
 
 TWO = {"zero_dim": "takes matrices and vectors"}

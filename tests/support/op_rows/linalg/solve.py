@@ -28,10 +28,10 @@ def solve(a, b, left=True):
 
 def flawed(rng):
     """A matrix with an inverse, one whose second pivot is zero, and zeros."""
-    found = regular(rng, 3, 3, 3)
-    found[1, 1:, :2] = found[1, 0, :2] * np.array([[2.0], [4.0]])
-    found[2] = 0.0
-    return found
+    result = regular(rng, 3, 3, 3)
+    result[1, 1:, :2] = result[1, 0, :2] * np.array([[2.0], [4.0]])
+    result[2] = 0.0
+    return result
 
 
 def first_zero_pivots(a):

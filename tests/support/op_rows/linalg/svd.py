@@ -47,7 +47,7 @@ ROWS = [
             *samples(spread, MATRICES, {}, {"rtol": 0.01}, {"atol": 0.01})(rng),
             Sample(apart(rng, 3, 3), hermitian=False),
         ],
-        reference=lambda a, **given: np.linalg.pinv(a),
+        reference=lambda a, **words: np.linalg.pinv(a),
         errors=errors("linalg.pinv", square=False),
         **MATRIX_ROW,
     ),

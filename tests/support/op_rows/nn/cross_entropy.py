@@ -29,13 +29,13 @@ def their_classes(name):
 
 
 def grad_samples(rng):
-    found = [
+    results = [
         Sample(
             normal(rng, *h), softmax(normal(rng, *shape), -1), indices(rng, 3, *shape[:-1]), positive(rng, *shape[:-1])
         )
         for h, shape in (((), (4, 3)), ((4,), (4, 3)), ((2, 2), (2, 2, 3)), ((), (3,)))
     ]
-    return [*found, Sample(normal(rng), normal(rng, 0, 3), indices(rng, 3, 0), positive(rng, 0))]
+    return [*results, Sample(normal(rng), normal(rng, 0, 3), indices(rng, 3, 0), positive(rng, 0))]
 
 
 def cross_entropy_grad(h, probs, target, scale):
@@ -47,17 +47,17 @@ def their_cross_entropy_grad(torch, h, probs, target, scale):
 
 
 def nll_grad_samples(rng):
-    given = {"classes": 3, "ignore_index": -100}
+    words = {"classes": 3, "ignore_index": -100}
     target, weight = indices(rng, 3, 4), positive(rng, 3)
     kept = 1 / weight[target[target != target[0]]].sum()
     ignoring = {"classes": 3, "ignore_index": int(target[0])}
     return [
-        Sample(normal(rng), target, None, np.array(0.25), reduction="mean", **given),
-        Sample(normal(rng, 4), target, None, None, reduction="none", **given),
-        Sample(normal(rng), target, weight, None, reduction="sum", **given),
+        Sample(normal(rng), target, None, np.array(0.25), reduction="mean", **words),
+        Sample(normal(rng, 4), target, None, None, reduction="none", **words),
+        Sample(normal(rng), target, weight, None, reduction="sum", **words),
         Sample(normal(rng), target, weight, np.array(kept), reduction="mean", **ignoring),
-        Sample(normal(rng), indices(rng, 3), None, None, reduction="sum", **given),
-        Sample(normal(rng, 0), indices(rng, 3, 0), None, None, reduction="none", **given),
+        Sample(normal(rng), indices(rng, 3), None, None, reduction="sum", **words),
+        Sample(normal(rng, 0), indices(rng, 3, 0), None, None, reduction="none", **words),
     ]
 
 
@@ -80,8 +80,8 @@ ROWS = [
         torch=their_classes("cross_entropy"),
         errors=CLASSES,
         tol=HALVES,
-        reference=lambda x, target, weight=None, **given: (
-            nll(log_softmax(x, -1), target, weight, **given),
+        reference=lambda x, target, weight=None, **words: (
+            nll(log_softmax(x, -1), target, weight, **words),
             softmax(x, -1),
         ),
         **NUMBERS,

@@ -29,8 +29,8 @@ def reference(x, weight=None, bias=None, *, shape, eps=1e-5):
 
 def promoted(torch, *values):
     """The inputs in one dtype, half types in float32, and that dtype, as torch.native_layer_norm has it on CUDA."""
-    given = [value for value in values if value is not None]
-    dtype = functools.reduce(torch.promote_types, [value.dtype for value in given])
+    present = [value for value in values if value is not None]
+    dtype = functools.reduce(torch.promote_types, [value.dtype for value in present])
     half = dtype in (torch.float16, torch.bfloat16)
     return [value if value is None else value.to(torch.float32 if half else dtype) for value in values], dtype
 

@@ -14,13 +14,13 @@ def bce(input, target, weight=None, pos_weight=None, reduction="mean"):
 
 
 def bce_samples(rng):
-    found = [
+    results = [
         Sample(normal(rng, *s), PROBABILITIES(rng, *s), None, None, reduction=r)
         for s in ((2, 3), ())
         for r in REDUCTIONS
     ]
     return [
-        *found,
+        *results,
         Sample(normal(rng, 0, 3), PROBABILITIES(rng, 0, 3), None, None, reduction="sum"),
         Sample(normal(rng, 2, 3), PROBABILITIES(rng, 2, 3), positive(rng, 3), None),
         Sample(normal(rng, 2, 3), PROBABILITIES(rng, 2, 3), positive(rng, 2, 3), positive(rng, 3), reduction="none"),
@@ -50,13 +50,13 @@ def kl(input, target, reduction="mean", log_target=False):
 
 def kl_samples(rng):
     shapes = (((2, 3), (2, 3)), ((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)))
-    found = [
+    results = [
         Sample(normal(rng, *a), positive(rng, *b), reduction=r, log_target=log)
         for a, b in shapes
         for r in (*REDUCTIONS, "batchmean")
         for log in (False, True)
     ]
-    return [*found, Sample(normal(rng, 0, 3), positive(rng, 0, 3), reduction="sum")]
+    return [*results, Sample(normal(rng, 0, 3), positive(rng, 0, 3), reduction="sum")]
 
 
 def their_kl(torch, input, target, reduction="mean", log_target=False):
@@ -72,13 +72,13 @@ def gaussian(input, target, var, full=False, reduction="mean"):
 
 def gaussian_samples(rng):
     shapes = (((2, 3), (2, 3), (2, 3)), ((), (), ()), ((2, 3), (2, 3), (2, 1)), ((2, 3), (3,), (2, 3)))
-    found = [
+    results = [
         Sample(normal(rng, *a), normal(rng, *b), positive(rng, *c), reduction=r, full=full)
         for a, b, c in shapes
         for r in REDUCTIONS
         for full in (False, True)
     ]
-    return [*found, Sample(normal(rng, 0, 3), normal(rng, 0, 3), positive(rng, 0, 1), reduction="sum")]
+    return [*results, Sample(normal(rng, 0, 3), normal(rng, 0, 3), positive(rng, 0, 1), reduction="sum")]
 
 
 def their_gaussian(torch, input, target, var, full=False, reduction="mean"):

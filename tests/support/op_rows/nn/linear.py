@@ -7,9 +7,9 @@ LINEAR = ((3,), (2, 3), (5, 2, 3), (0, 3), (2, 0, 3))
 
 
 def linear_samples(rng):
-    found = [Sample(normal(rng, *s), normal(rng, 4, 3), normal(rng, 4)) for s in LINEAR]
+    results = [Sample(normal(rng, *s), normal(rng, 4, 3), normal(rng, 4)) for s in LINEAR]
     return [
-        *found,
+        *results,
         Sample(normal(rng, 2, 3), normal(rng, 4, 3), None),
         Sample(normal(rng, 2, 3), normal(rng, 4, 3), normal(rng, 1)),
         *[Sample(normal(rng, *shape), normal(rng, 3), None) for shape in ((2, 3), (3,), (2, 0, 3))],

@@ -13,7 +13,7 @@ from autograd_gpu.core.declare.op import RECORD
 def samples(rng):
     """Those of the other cross entropy, every other one with smoothing."""
     smoothing = itertools.cycle(({}, {"label_smoothing": 0.25}))
-    return [Sample(*each.args, **each.kwargs, **next(smoothing)) for each in class_samples(rng)]
+    return [Sample(*sample.args, **sample.kwargs, **next(smoothing)) for sample in class_samples(rng)]
 
 
 def in_one_dtype(*args, **attributes):
@@ -27,8 +27,8 @@ def cross_entropy(x, target, weight=None, ignore_index=-100, reduction="mean", l
     lse = np.asarray(logsumexp(x, -1)) if x.size else x.sum(-1)
     weight = np.ones(classes) if weight is None else weight
     named = np.eye(classes)[np.where(ignored, 0, target)] * ~ignored[..., None]
-    wanted = (1 - label_smoothing) * named + label_smoothing / classes * ~ignored[..., None]
-    losses = np.asarray((weight * wanted * (lse[..., None] - x)).sum(-1))
+    expected = (1 - label_smoothing) * named + label_smoothing / classes * ~ignored[..., None]
+    losses = np.asarray((weight * expected * (lse[..., None] - x)).sum(-1))
     total = (weight * named).sum() if reduction == "mean" else 1.0
     return (losses if reduction == "none" else np.asarray(losses.sum() / total)), lse
 
@@ -38,30 +38,30 @@ def theirs(torch, x, target, weight=None, **attributes):
 
 
 def grad_samples(rng):
-    found = []
+    samples = []
     for h, shape in (((), (4, 3)), ((4,), (4, 3)), ((2, 2), (2, 2, 3)), ((), (3,)), ((), (0, 3))):
         rows = shape[:-1]
         per_row = normal(rng, *rows), normal(rng, *rows), indices(rng, 3, *rows), positive(rng, *rows)
         for weight, smoothing in ((None, 0.0), (positive(rng, 3), 0.25)):
-            found.append(
+            samples.append(
                 Sample(normal(rng, *h), normal(rng, *shape), *per_row, positive(rng), weight, label_smoothing=smoothing)
             )
-    return found
+    return samples
 
 
 def gradient(h, x, lse, rest, target, counts, factor, weight=None, label_smoothing=0.0):
     classes = x.shape[-1]
     weight = np.ones(classes) if weight is None else weight
-    wanted = weight * ((1 - label_smoothing) * np.eye(classes)[target] + label_smoothing / classes)
+    expected = weight * ((1 - label_smoothing) * np.eye(classes)[target] + label_smoothing / classes)
     probabilities = np.exp(x - (lse + rest)[..., None])
-    return np.asarray(h * factor)[..., None] * (counts[..., None] * probabilities - wanted)
+    return np.asarray(h * factor)[..., None] * (counts[..., None] * probabilities - expected)
 
 
 def their_gradient(torch, h, x, lse, rest, target, counts, factor, weight=None, label_smoothing=0.0):
     classes = x.shape[-1]
     weight = torch.ones(classes, dtype=x.dtype) if weight is None else weight
-    wanted = weight * ((1 - label_smoothing) * torch.eye(classes, dtype=x.dtype)[target] + label_smoothing / classes)
-    return (h * factor)[..., None] * (counts[..., None] * (x - (lse + rest)[..., None]).exp() - wanted)
+    expected = weight * ((1 - label_smoothing) * torch.eye(classes, dtype=x.dtype)[target] + label_smoothing / classes)
+    return (h * factor)[..., None] * (counts[..., None] * (x - (lse + rest)[..., None]).exp() - expected)
 
 
 ROWS = [

@@ -5,9 +5,9 @@ from op_db import Row, Sample, indices, normal
 
 
 def class_samples(rng):
-    given = [(4, 1, 1.0), (4, 2, 0.7), (0, 1, 1.0)]
-    found = [Sample(normal(rng, n, 3), indices(rng, 3, n), p=p, margin=margin) for n, p, margin in given]
-    return [*found, Sample(normal(rng, 2, 1), indices(rng, 1, 2), p=1, margin=1.0)]
+    settings = [(4, 1, 1.0), (4, 2, 0.7), (0, 1, 1.0)]
+    results = [Sample(normal(rng, n, 3), indices(rng, 3, n), p=p, margin=margin) for n, p, margin in settings]
+    return [*results, Sample(normal(rng, 2, 1), indices(rng, 1, 2), p=1, margin=1.0)]
 
 
 def class_margins(x, target, p, margin):

@@ -29,19 +29,19 @@ def window_spread(g, size, stride, padding, length):
 
 
 def spread_samples(rng):
-    found = []
-    for shape, given in WINDOWS:
-        count, rest = given["count"], {key: value for key, value in given.items() if key != "count"}
-        found.append(Sample(normal(rng, *shape[:-1], count), length=shape[-1], **rest))
-    return found
+    samples = []
+    for shape, sizes in WINDOWS:
+        count, rest = sizes["count"], {key: value for key, value in sizes.items() if key != "count"}
+        samples.append(Sample(normal(rng, *shape[:-1], count), length=shape[-1], **rest))
+    return samples
 
 
 def theirs(reference, key):
     """The product with the matrix of windows."""
 
-    def call(torch, x, **given):
-        length, count = (x.shape[-1], given["count"]) if key == "count" else (given["length"], x.shape[-1])
-        windows = torch.tensor(matrix(length, given["size"], given["stride"], given["padding"], count), dtype=x.dtype)
+    def call(torch, x, **sizes):
+        length, count = (x.shape[-1], sizes["count"]) if key == "count" else (sizes["length"], x.shape[-1])
+        windows = torch.tensor(matrix(length, sizes["size"], sizes["stride"], sizes["padding"], count), dtype=x.dtype)
         return x @ (windows if key == "count" else windows.T)
 
     return call
@@ -52,7 +52,7 @@ NO_DIMENSION = {"zero_dim": "windows need a dimension", "oracle_dtypes": "torch 
 ROWS = [
     Row(
         "window_sum",
-        samples=lambda rng: [Sample(normal(rng, *shape), **given) for shape, given in WINDOWS],
+        samples=lambda rng: [Sample(normal(rng, *shape), **sizes) for shape, sizes in WINDOWS],
         reference=window_sum,
         torch=theirs(window_sum, "count"),
         integers="int64",

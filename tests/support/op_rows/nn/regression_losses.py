@@ -16,13 +16,13 @@ def apart(rng, *shape):
 
 def pairs(rng):
     """(input, target) of equal shapes, with every reduction; and broadcasting ones."""
-    found = []
+    samples = []
     for shape in ((2, 3), (), (4,)):
         target = normal(rng, *shape)
-        found += [Sample(target + apart(rng, *shape), target, reduction=r) for r in REDUCTIONS]
+        samples += [Sample(target + apart(rng, *shape), target, reduction=r) for r in REDUCTIONS]
     target = normal(rng, 3)
-    found += [Sample(target + apart(rng, 2, 3), target, reduction=r) for r in REDUCTIONS]
-    return [*found, *(Sample(normal(rng, 0, 3), normal(rng, 0, 3), reduction=r) for r in ("sum", "none"))]
+    samples += [Sample(target + apart(rng, 2, 3), target, reduction=r) for r in REDUCTIONS]
+    return [*samples, *(Sample(normal(rng, 0, 3), normal(rng, 0, 3), reduction=r) for r in ("sum", "none"))]
 
 
 def huber(input, target, reduction="mean", delta=1.0):

@@ -8,7 +8,7 @@ def with_attributes(domain, *attributes, inputs=1):
     """Samples of several shapes, a large one among them, for each set of attributes."""
     shapes = ((2, 3), (), (0,), (30, 40))
     return lambda rng: [
-        Sample(*(domain(rng, *s) for _ in range(inputs)), **given) for given in attributes for s in shapes
+        Sample(*(domain(rng, *s) for _ in range(inputs)), **words) for words in attributes for s in shapes
     ]
 
 
@@ -40,10 +40,10 @@ def their(name):
 
 
 def class_samples(rng):
-    found = []
+    samples = []
     for shape in ((4, 3), (3,), (2, 2, 3)):
         target = indices(rng, 3, *shape[:-1])
-        found += [
+        samples += [
             Sample(normal(rng, *shape), target, weight, reduction=r, ignore_index=ignore)
             for weight in (None, positive(rng, 3))
             for r in REDUCTIONS
@@ -51,8 +51,8 @@ def class_samples(rng):
             if shape != (3,) or ignore < 0
         ]
     target = np.array([0, -100, 2, 1])
-    found += [Sample(normal(rng, 4, 3), target, None, reduction=r) for r in REDUCTIONS]
-    return [*found, Sample(normal(rng, 0, 3), indices(rng, 3, 0), None, reduction="sum")]
+    samples += [Sample(normal(rng, 4, 3), target, None, reduction=r) for r in REDUCTIONS]
+    return [*samples, Sample(normal(rng, 0, 3), indices(rng, 3, 0), None, reduction="sum")]
 
 
 def classes_second(torch, x):

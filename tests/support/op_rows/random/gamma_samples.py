@@ -30,8 +30,8 @@ def slope(alpha, z, logs=False):
 
 def pairs(rng):
     shapes = ((2, 3), (2, 3)), ((), ()), ((0,), (0,)), ((3,), (2, 1))
-    found = [Sample(WIDE(rng, *a), WIDE(rng, *b)) for a, b in shapes]
-    return [*found, Sample(WIDE(rng, 4), np.log(WIDE(rng, 4)), logs=True)]
+    results = [Sample(WIDE(rng, *a), WIDE(rng, *b)) for a, b in shapes]
+    return [*results, Sample(WIDE(rng, 4), np.log(WIDE(rng, 4)), logs=True)]
 
 
 def slope_of_torch(torch, alpha, z, logs=False):

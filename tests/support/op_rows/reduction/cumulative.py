@@ -11,8 +11,8 @@ ZEROS = np.array([[2.0, 0.0, 3.0, 0.0], [1.0, -2.0, 0.5, 3.0], [0.0, 0.0, 0.0, 4
 
 
 def cumprod_samples(rng):
-    found = along_each(positive)(rng)
-    return [*found, Sample(ZEROS, dim=1), Sample(ZEROS, dim=-2), Sample(np.array([0.0]), dim=0)]
+    result = along_each(positive)(rng)
+    return [*result, Sample(ZEROS, dim=1), Sample(ZEROS, dim=-2), Sample(np.array([0.0]), dim=0)]
 
 
 def jacobian(x, dim):
@@ -52,15 +52,15 @@ def their_jvp(torch, h, x, dim):
 
 
 def zero_pairs(rng):
-    found = [Sample(normal(rng, *x.shape), x, dim=dim) for x in (ZEROS, normal(rng, 2, 3)) for dim in (-1, -2)]
-    return [*found, Sample(normal(rng, 0, 2), normal(rng, 0, 2), dim=-1)]
+    results = [Sample(normal(rng, *x.shape), x, dim=dim) for x in (ZEROS, normal(rng, 2, 3)) for dim in (-1, -2)]
+    return [*results, Sample(normal(rng, 0, 2), normal(rng, 0, 2), dim=-1)]
 
 
 INNER = {"zero_dim": "cumprod handles it", "oracle_dtypes": NO_FUNCTION}
 
 def cumsum_samples(rng):
-    found = [Sample(normal(rng, 2, 3, 4), dim=dim, reverse=reverse) for dim in SINGLE for reverse in (False, True)]
-    return [*found, Sample(normal(rng), dim=0), Sample(normal(rng, 0, 2), dim=0)]
+    results = [Sample(normal(rng, 2, 3, 4), dim=dim, reverse=reverse) for dim in SINGLE for reverse in (False, True)]
+    return [*results, Sample(normal(rng), dim=0), Sample(normal(rng, 0, 2), dim=0)]
 
 
 def reference_cumsum(x, dim, reverse=False):
@@ -90,13 +90,13 @@ def growing(compare):
 
 def exp_samples(rng):
     """As logcumsumexp's gradient calls it: x below y where they meet, h of both signs."""
-    found = []
+    samples = []
     for dim in (-1, -2):
         for reverse in (False, True):
             x = normal(rng, 2, 3)
-            found.append(Sample(normal(rng, 2, 3), x, x.max() + positive(rng, 2, 3), dim=dim, reverse=reverse))
+            samples.append(Sample(normal(rng, 2, 3), x, x.max() + positive(rng, 2, 3), dim=dim, reverse=reverse))
     empty = normal(rng, 0, 2)
-    return [*found, Sample(empty, empty, empty, dim=-1, reverse=False)]
+    return [*samples, Sample(empty, empty, empty, dim=-1, reverse=False)]
 
 
 def exp_reference(h, x, y, dim, reverse):

@@ -8,12 +8,12 @@ ORDERS = ("fro", 1, 2, 3, 2.5, 0.5, float("inf"), -float("inf"))
 
 
 def norm_samples(rng):
-    found = [
+    results = [
         Sample(nonzero(rng, 2, 3), p=p, dim=dim, keepdim=keep)
         for p in ORDERS
         for dim, keep in ((None, False), (1, False), ((0, 1), True))
     ]
-    return [*found, Sample(nonzero(rng)), Sample(nonzero(rng, 0, 2), dim=0), Sample(nonzero(rng, 2, 3), p=0)]
+    return [*results, Sample(nonzero(rng)), Sample(nonzero(rng, 0, 2), dim=0), Sample(nonzero(rng, 2, 3), p=0)]
 
 
 def reference_norm(x, p="fro", dim=None, keepdim=False):

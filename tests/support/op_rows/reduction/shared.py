@@ -18,12 +18,12 @@ def over(dims, domain=normal, empty=True, zero_dim=True):
     """Samples of shape (2, 3, 4) reduced over each of `dims`, with and without keepdim; empty and 0-d ones."""
 
     def samples(rng):
-        found = [Sample(domain(rng, 2, 3, 4), dim=dim, keepdim=keep) for dim in dims for keep in (False, True)]
+        results = [Sample(domain(rng, 2, 3, 4), dim=dim, keepdim=keep) for dim in dims for keep in (False, True)]
         if empty:
-            found += [Sample(domain(rng, 0, 3), dim=0), Sample(domain(rng, 2, 0), dim=0, keepdim=True)]
+            results += [Sample(domain(rng, 0, 3), dim=0), Sample(domain(rng, 2, 0), dim=0, keepdim=True)]
         else:
-            found.append(Sample(domain(rng, 2, 0), dim=0))
-        return [*found, Sample(domain(rng), dim=dims[0]), Sample(domain(rng, 3), dim=0)] if zero_dim else found
+            results.append(Sample(domain(rng, 2, 0), dim=0))
+        return [*results, Sample(domain(rng), dim=dims[0]), Sample(domain(rng, 3), dim=0)] if zero_dim else results
 
     return samples
 
@@ -71,8 +71,8 @@ def along_each(domain, **options):
     """Samples of three dimensions along each of them, a 0-d and an empty one."""
 
     def samples(rng):
-        found = [Sample(domain(rng, 2, 3, 4), dim=dim, **options) for dim in SINGLE]
-        return [*found, Sample(domain(rng), dim=0, **options), Sample(domain(rng, 0, 2), dim=0, **options)]
+        results = [Sample(domain(rng, 2, 3, 4), dim=dim, **options) for dim in SINGLE]
+        return [*results, Sample(domain(rng), dim=0, **options), Sample(domain(rng, 0, 2), dim=0, **options)]
 
     return samples
 

@@ -41,8 +41,8 @@ def reference_exclusive_prod(x, dim=-1):
 
 def exclusive_samples(rng):
     zeros = np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]])
-    found = [Sample(normal(rng, 2, 4)), Sample(normal(rng, 3, 2), dim=-2), Sample(normal(rng, 2, 1))]
-    return [*found, Sample(zeros), Sample(zeros, dim=-2), Sample(normal(rng, 0, 2))]
+    results = [Sample(normal(rng, 2, 4)), Sample(normal(rng, 3, 2), dim=-2), Sample(normal(rng, 2, 1))]
+    return [*results, Sample(zeros), Sample(zeros, dim=-2), Sample(normal(rng, 0, 2))]
 
 
 def their_exclusive_prod(torch, x, dim=-1):

@@ -28,10 +28,10 @@ def restride_samples(rng):
 
 
 def places(size, stride, offset):
-    found = np.full(size, offset)
+    result = np.full(size, offset)
     for d, s in enumerate(stride):
-        found = found + (np.arange(size[d]) * s).reshape((-1,) + (1,) * (len(size) - 1 - d))
-    return found
+        result = result + (np.arange(size[d]) * s).reshape((-1,) + (1,) * (len(size) - 1 - d))
+    return result
 
 
 def restride(x, source, target):

@@ -44,14 +44,14 @@ def histogram_samples(rng):
 
 
 def histogram(x, edges=None, weight=None, bins=0, range=None, density=False):
-    found, places = np.histogram(
+    result, places = np.histogram(
         x.ravel(), bins if edges is None else edges, range, density, None if weight is None else weight.ravel()
     )
-    return found.astype(np.float64), places
+    return result.astype(np.float64), places
 
 
-def their_histogram(torch, x, edges=None, weight=None, bins=0, **given):
-    return torch.histogram(x, bins if edges is None else edges, weight=weight, **given)
+def their_histogram(torch, x, edges=None, weight=None, bins=0, **words):
+    return torch.histogram(x, bins if edges is None else edges, weight=weight, **words)
 
 
 NO_DERIVATIVE = "PyTorch has no derivative of it"

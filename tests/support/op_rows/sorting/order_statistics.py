@@ -12,9 +12,9 @@ def over(options):
     """Samples along each dimension with and without keepdim, and with each of the options."""
 
     def samples(rng):
-        found = [Sample(distinct(rng, 2, 3, 4), dim=dim, keepdim=keep, **option)
+        results = [Sample(distinct(rng, 2, 3, 4), dim=dim, keepdim=keep, **option)
                  for dim in SINGLE for keep in (False, True) for option in options]
-        return [*found, Sample(distinct(rng, 3, 0), dim=0, **options[0]), Sample(distinct(rng), dim=0, **options[0])]
+        return [*results, Sample(distinct(rng, 3, 0), dim=0, **options[0]), Sample(distinct(rng), dim=0, **options[0])]
 
     return samples
 
@@ -33,8 +33,8 @@ def median(x, dim, keepdim=False):
 
 
 def rank_samples(rng):
-    found = [Sample(distinct(rng, *shape), ranks=ranks) for shape in ((5,), (2, 3, 4)) for ranks in ((0,), (3, 1, 1))]
-    return [*found, Sample(distinct(rng, 0, 3), ranks=(1,))]
+    results = [Sample(distinct(rng, *shape), ranks=ranks) for shape in ((5,), (2, 3, 4)) for ranks in ((0,), (3, 1, 1))]
+    return [*results, Sample(distinct(rng, 0, 3), ranks=(1,))]
 
 
 def at_ranks(x, ranks):
@@ -48,16 +48,16 @@ def their_ranks(torch, x, ranks):
 
 def mode_samples(rng):
     few = indices(rng, 3, 2, 5, 4).astype(np.float64)
-    found = [Sample(few, dim=dim, keepdim=keep) for dim in SINGLE for keep in (False, True)]
-    return [*found, Sample(few[0, 0, 0], dim=0), Sample(few[:, :0], dim=0)]
+    results = [Sample(few, dim=dim, keepdim=keep) for dim in SINGLE for keep in (False, True)]
+    return [*results, Sample(few[0, 0, 0], dim=0), Sample(few[:, :0], dim=0)]
 
 
 def most_frequent(x, dim=-1, keepdim=False):
     y = np.moveaxis(np.atleast_1d(x), dim, -1)
     values, places = np.zeros(y.shape[:-1]), np.zeros(y.shape[:-1], np.int64)
     for i in np.ndindex(y.shape[:-1]):
-        found, counts = np.unique(y[i], return_counts=True)
-        values[i] = found[counts.argmax()]
+        result, counts = np.unique(y[i], return_counts=True)
+        values[i] = result[counts.argmax()]
         places[i] = np.flatnonzero(y[i] == values[i])[-1]
     if keepdim and x.ndim:
         return np.expand_dims(values, dim).astype(x.dtype), np.expand_dims(places, dim)

@@ -17,10 +17,10 @@ def places(rows, values, right, out_int32):
     side, dtype = "right" if right else "left", np.int32 if out_int32 else np.int64
     if rows.ndim == 1:
         return np.asarray(np.searchsorted(rows, values, side)).astype(dtype)
-    found = np.zeros(values.shape, dtype)
+    result = np.zeros(values.shape, dtype)
     for i in np.ndindex(rows.shape[:-1]):
-        found[i] = np.searchsorted(rows[i], values[i], side)
-    return found
+        result[i] = np.searchsorted(rows[i], values[i], side)
+    return result
 
 
 def their_places(torch, rows, values, right, out_int32):

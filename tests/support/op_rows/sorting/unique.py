@@ -8,8 +8,8 @@ from op_rows.indexing.shared import NO_BATCH
 
 def repeated(rng):
     x = few(rng, 4, 3)
-    found = [Sample(x, dim=dim) for dim in (None, 0, 1, -1)]
-    return [*found, Sample(x[0, 0]), Sample(x[:0]), Sample(x[:0], dim=0), Sample(few(rng, 2, 2, 3), dim=1)]
+    results = [Sample(x, dim=dim) for dim in (None, 0, 1, -1)]
+    return [*results, Sample(x[0, 0]), Sample(x[:0]), Sample(x[:0], dim=0), Sample(few(rng, 2, 2, 3), dim=1)]
 
 
 def unique(x, dim=None):
