@@ -162,9 +162,9 @@ def _layer_norm_parameters(make: Make) -> Work:
     return _layer_norm_backward(make, (False, True, True))
 
 
-def _dropout(make: Make, each: int = 1) -> Work:
+def _dropout(make: Make, per_bit: int = 1) -> Work:
     x, out = make.matrix(), make.matrix()
-    mask = kernels.Mask(seed=1, start=0, keep=0.5, count=x.size // each, each=each)
+    mask = kernels.Mask(seed=1, start=0, keep=0.5, count=x.size // per_bit, per_bit=per_bit)
     return Work(lambda: kernels.dropout(x, mask, 2.0, out=out), (x, out))
 
 
