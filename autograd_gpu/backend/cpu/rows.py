@@ -11,6 +11,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +38,9 @@ class Blocks:
         (in_blocks if self.shared else _in_turn)(self.rows, self.step, work)
 
 
-def of_two(ufunc: np.ufunc, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def of_two(ufunc: np.ufunc, a: np.ndarray, b: Any) -> Any:
     """ufunc(a, b); of large contiguous arrays of one shape and dtype in pooled memory, and by all cores."""
-    if a.nbytes < pool.SMALLEST or a.shape != b.shape or a.dtype is not b.dtype:
+    if type(b) is not np.ndarray or a.shape != b.shape or a.dtype is not b.dtype or a.nbytes < pool.SMALLEST:
         return ufunc(a, b)
     if not (a.flags.c_contiguous and b.flags.c_contiguous):
         return ufunc(a, b)

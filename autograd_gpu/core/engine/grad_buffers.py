@@ -21,9 +21,7 @@ def zeros(like: Any) -> Any:
 
 def added(a: Any, b: Any) -> Any:
     """Returns a + b."""
-    if type(a) is np.ndarray is type(b) and a.nbytes >= pool.SMALLEST:
-        return rows.of_two(np.add, a, b)
-    return a + b
+    return rows.of_two(np.add, a, b) if type(a) is np.ndarray and a.nbytes >= pool.SMALLEST else a + b
 
 
 def as_array(g: Any, dtype: Any = None) -> Any:

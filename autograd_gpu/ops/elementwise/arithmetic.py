@@ -9,7 +9,8 @@ from numpy import ndarray
 
 from ... import backend, errors
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
-from ...backend.cpu import numpy_ops, pool, rows
+from ...backend.cpu import numpy_ops, rows
+from ...backend.cpu.pool import SMALLEST as LARGE
 from ...core.extend import (
     BROADCASTING,
     ELEMENTWISE,
@@ -43,17 +44,13 @@ def factor(b, alpha, name="alpha"):
 
 
 def _times(xp, a, b):
-    if type(a) is ndarray is type(b) and a.nbytes >= pool.SMALLEST:
-        return rows.of_two(np.multiply, a, b)
-    return a * b
+    return rows.of_two(np.multiply, a, b) if type(a) is ndarray and a.nbytes >= LARGE else a * b
 
 
 def _plus(xp, a, b, *, alpha=1):
     if alpha != 1:
         return _with_alpha(xp, a, b, alpha, "add")
-    if type(a) is ndarray is type(b) and a.nbytes >= pool.SMALLEST:
-        return rows.of_two(np.add, a, b)
-    return a + b
+    return rows.of_two(np.add, a, b) if type(a) is ndarray and a.nbytes >= LARGE else a + b
 
 
 @in_float32
