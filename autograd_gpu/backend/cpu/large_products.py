@@ -43,6 +43,7 @@ def step_of(a: np.ndarray, b: np.ndarray, work: int) -> int:
 
 def in_blocks(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
     """a @ b by blocks of `step` products of a batch, or rows of the result, or columns if there are more of them."""
+    a, b = blas.readable(a), blas.readable(b)
     if a.ndim > 2 or b.ndim > 2:
         return _of_a_batch(a, b, step)
     out = pool.empty((a.shape[0], b.shape[1]), a.dtype)

@@ -125,6 +125,20 @@ def test_a_library_without_a_limit_is_left_alone():
     assert unknown.threads() == 0
 
 
+def test_matrices_that_blas_reads_are_not_copied():
+    x = np.arange(4 * 6 * 8.0).reshape(4, 6, 8)
+    row, column = x[:, :1], x[..., :1]
+    for view in (x, x.mT, x[:, 1:5, 2:7], x[::2].mT, x[:, ::2], row, column, x[:0], np.broadcast_to(x[0], (5, 6, 8))):
+        assert blas.readable(view) is view
+    for view in (x[..., ::2], x[..., ::-1], x[:, ::-1], np.broadcast_to(x[:1, :1], x.shape), x.transpose(2, 1, 0)):
+        copy = blas.readable(view)
+        assert copy is not view
+        assert np.array_equal(copy, view)
+        assert blas.readable(copy) is copy
+    many = np.broadcast_to(x[0, :, ::2], (1000, 6, 4))
+    assert blas.readable(many).strides == (0, 32, 8), "one copy of matrices that are the same"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_axpby(dtype):
     y, x = np.arange(5, dtype=dtype), np.ones(5, dtype)
