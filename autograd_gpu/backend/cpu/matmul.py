@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import counters
-from ..arrays.dtypes import HALF, float32, float64
+from ..arrays.dtypes import HALF, float32, float64, int64
 from . import large_products, pool, sums
 from .blas import SMALL_PRODUCT, SMALL_VECTOR, on_one_thread, readable
 
@@ -36,7 +36,8 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if work <= TINY:
         return product(a, b)
     if a.dtype.kind in "iu" and _is_exact(a, b):
-        return matmul(a.astype(float64), b.astype(float64)).astype(a.dtype)
+        exact = matmul(a.astype(float64), b.astype(float64)).astype(int64)
+        return exact.astype(a.dtype, copy=False)  # wraps around, which a conversion of float64 does not
     if terms >= MANY_TERMS and 1 < m * n <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
         return on_one_thread(_of_blocks, readable(a), readable(b))
     if work <= (SMALL_VECTOR if m == 1 or n == 1 else SMALL_PRODUCT):  # BLAS has its kernels for vectors

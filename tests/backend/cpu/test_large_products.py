@@ -187,6 +187,13 @@ def test_products_on_many_threads():
     assert not wrong
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_narrow_integers_wrap_around(dtype):
+    largest = min(np.iinfo(dtype).max, 1 << 20)
+    a, b = np.random.default_rng(0).integers(largest // 2, largest, (2, 40, 40), dtype=dtype)
+    assert np.array_equal(matmul.matmul(a, b), np.einsum("ij,jk->ik", a, b))
+
+
 def test_integers_are_exact():
     """By float64 as long as it holds every sum, else by NumPy, which wraps around."""
     rng = np.random.default_rng(0)
