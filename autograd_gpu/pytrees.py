@@ -31,8 +31,9 @@ class _Kinds(dict[type, Kind | None]):
     def __missing__(self, cls: type) -> Kind | None:
         named = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
         if len(self) >= SEEN:  # classes that a program makes anew again and again
-            for other in [other for other, kind in self.items() if kind in (None, NAMEDTUPLE)]:
-                self.pop(other, None)
+            for other, kind in list(self.items()):  # list() in one step, beside other threads that add classes
+                if kind in (None, NAMEDTUPLE):
+                    self.pop(other, None)
         return self.setdefault(cls, NAMEDTUPLE if named else None)
 
 
@@ -110,7 +111,16 @@ class TreeSpec:
         return hash((self.type, self._children))  # a context need not be hashable
 
     def __repr__(self) -> str:
-        return f"TreeSpec({self.unflatten([_STAR] * self.num_leaves)!r})"
+        return f"TreeSpec({self._shape()!r})"
+
+    def _shape(self) -> Any:
+        """What repr shows; no object of a registered class, which may not take stars for its children."""
+        if self.type is None:
+            return _STAR
+        children = [child._shape() for child in self._children]
+        if self.type in (tuple, list, deque, *DICTS):
+            return _kind(self.type).unflatten(children, self.context)
+        return _Shown(f"{self.type.__name__}({', '.join(map(repr, children))})")
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The pytree with these leaves; ValueError for another number of them."""
@@ -150,12 +160,14 @@ class TreeSpec:
 LEAF = TreeSpec(None, None, ())
 
 
-class _Star:
+class _Shown(str):
+    __slots__ = ()
+
     def __repr__(self) -> str:
-        return "*"
+        return str(self)
 
 
-_STAR = _Star()
+_STAR = _Shown("*")
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:

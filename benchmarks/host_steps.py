@@ -96,19 +96,23 @@ STEPS: dict[str, Callable[[], Call]] = {
 
 def counts_of(step: Call) -> dict[str, int]:
     """The most of a few steps."""
-    found = [count(step) for _ in range(COUNTED)]
-    return {name: max(counts[name] for counts in found) for name in found[0]}
+    gc.disable()  # no finalizer of a cycle among the counted calls
+    try:
+        several = [count(step) for _ in range(COUNTED)]
+    finally:
+        gc.enable()
+    return {name: max(counts[name] for counts in several) for name in several[0]}
 
 
 def count(step: Call) -> dict[str, int]:
     """What one step asks of the device, and the calls of the package in another."""
     from cupy._emulation import counted  # the stand-in's; there is no other CuPy in this process
 
-    with counted() as found:
+    with counted() as asked:
         step()
     return {
-        "launches": found.total, "allocations": found.allocations, "cudaMalloc": found.device_allocations,
-        "to device": found.to_device, "to host": found.to_host, "waits": found.waits, "calls": calls_of(step),
+        "launches": asked.total, "allocations": asked.allocations, "cudaMalloc": asked.device_allocations,
+        "to device": asked.to_device, "to host": asked.to_host, "waits": asked.waits, "calls": calls_of(step),
     }  # fmt: skip
 
 
@@ -169,9 +173,7 @@ def measured(names: list[str], repeats: int, sample_s: float) -> Iterator[dict[s
             for _ in range(WARM):
                 step()
             gc.collect()
-            gc.disable()  # no finalizer of a cycle among the counted calls
             counts = counts_of(step)
-            gc.enable()
             record: dict[str, Any] = {"case": name, "counts": counts}
             if repeats:
                 contender = Contender(OURS, step, thread_clock)

@@ -3,6 +3,8 @@
 import copy
 import gc
 import pickle
+import sys
+import threading
 import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
@@ -126,6 +128,35 @@ def test_registered_classes():
     one.tag, two.tag = 1, 2
     with pytest.raises(ValueError, match="Node context mismatch"):
         flatten(one)[1].flatten_up_to(two)
+
+
+def test_repr_makes_no_object_of_a_registered_class():
+    class Positive:
+        def __init__(self, value):
+            assert value > 0
+            self.value = value
+
+    register(Positive, lambda node: ((node.value,), None), lambda children, _: Positive(*children))
+    spec = flatten([Positive(1), Pair(2, (3,))])[1]
+    assert repr(spec) == "TreeSpec([Positive(*), Pair(*, (*,))])"
+    with pytest.raises(ValueError, match=r"but TreeSpec\(\[Positive\(\*\)"):
+        spec.unflatten([1])
+
+
+def test_threads_with_classes_of_their_own(monkeypatch):
+    """More than are remembered; a thread that forgets classes is not disturbed by others that add some."""
+    before, errors = sys.getswitchinterval(), []
+    monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_value))
+    threads = [threading.Thread(target=lambda: [flatten(type("C", (), {})()) for _ in range(15000)]) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors
 
 
 def test_the_classes_seen_are_not_kept_forever(monkeypatch):

@@ -23,17 +23,17 @@ from .arrays.namespace import (
 )
 from .arrays.placement import device_of, resolve, to_device, to_numpy
 from .arrays.products import add_matmul, dot, matmul
-from .arrays.reductions import reduce, sum_of_squares, sum_to, total, truth
+from .arrays.reductions import inner, reduce, sum_of_squares, sum_to, total, truth
 from .arrays.scans import accumulate
 from .arrays.strides import broadcast_to, may_share_memory
 from .cpu import floating_point
 
 __all__ = [
     "CPU", "Array", "accumulate", "add_matmul", "admitted", "broadcast_to", "constant", "constants", "decompositions",
-    "device_of", "dot", "empty", "empty_like", "few", "is_array", "is_cuda", "is_read_only", "limited", "make", "many",
-    "matmul", "may_share_memory", "namespace", "namespace_on", "read", "reduce", "resolve", "seen_any", "seen_ends",
-    "seen_none", "seen_outside", "special", "sum_of_squares", "sum_to", "to_device", "to_numpy", "total", "truth",
-    "where",
+    "device_of", "dot", "empty", "empty_like", "few", "inner", "is_array", "is_cuda", "is_read_only", "limited", "make",
+    "many", "matmul", "may_share_memory", "namespace", "namespace_on", "read", "reduce", "resolve", "seen_any",
+    "seen_ends", "seen_none", "seen_outside", "special", "sum_of_squares", "sum_to", "to_device", "to_numpy", "total",
+    "truth", "where",
 ]  # fmt: skip
 
 floating_point.hide_warnings()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, namespace
+from ..backend import Array, inner, namespace
 from ..backend.arrays.dtypes import HALF, float32
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
@@ -225,7 +225,7 @@ def _dot(a: Array, b: Array) -> Any:
 
     The line search depends on it: a step too small to change the loss must compare as no change.
     """
-    return a.dtype.type(namespace(a).dot(a, b).item())
+    return a.dtype.type(inner(namespace(a), a, b).item())
 
 
 def _largest(array: Array) -> float:

@@ -92,8 +92,9 @@ def differentiable(call, outs):
 
 
 REAL_SPECTRUM = ("eig", "eigvals")  # expanded matrices have complex eigenvalues
+OF_STREAMS = ("activation_jet", "chain_stream")  # not in PyTorch; the result lies in memory as the stream does
 ROWS = [row for row in ROWS if row.op in REGISTRY and row.compared("oracle_forward") == "yes"
-        and row.op not in REAL_SPECTRUM]  # fmt: skip
+        and row.op not in (*REAL_SPECTRUM, *OF_STREAMS)]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.op for row in ROWS])

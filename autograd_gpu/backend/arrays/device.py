@@ -74,7 +74,6 @@ def cuda(index: int) -> Device:
     return Device("cuda", index)
 
 
-
 class _Default:
     device = CPU
     contexts = 0  # entered by all threads together; at 0 get_default_device skips the thread-local lookup

@@ -34,6 +34,11 @@ def sum_of_squares(xp: Any, x: Any, axes: tuple[int, ...] | None = None) -> Any:
     return result if whole else result[..., None]
 
 
+def inner(xp: Any, a: Any, b: Any) -> Any:
+    """The dot product of two vectors of one dtype; with NumPy on the calling thread."""
+    return xp.dot(a, b) if xp is not np or a.size <= SMALL_VECTOR else on_one_thread(np.dot, a, b)
+
+
 FACTORS, SHORT = 2048, 32  # all factors, or those of one product, which np.multiply.reduce takes one by one
 _METHODS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
 

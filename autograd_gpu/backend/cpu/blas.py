@@ -4,7 +4,7 @@ The threads of OpenBLAS wait for each other, and for the next call, by spinning.
 cores, a product takes several times as long on two of them as on one, and afterwards they hold the core that our own
 threads (rows.py) would use. So every call of this package that could wake them runs with a limit of one thread, which
 is restored after the call; what is large enough for several threads is cut into blocks for ours. What users call
-themselves, such as `np.dot`, has the threads that they gave it.
+themselves, such as `np.dot`, has the threads that they gave it, but for calls in other threads during one of ours.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def limit_of(package: str) -> Limit:
     """The limit of the BLAS that "numpy" or "scipy" calls, which has to be imported; one object if they share it."""
     from threadpoolctl import ThreadpoolController  # takes 25 ms, which importing this package does not
 
-    libraries = [each for each in ThreadpoolController().lib_controllers if each.user_api == "blas"]
-    own = [each for each in libraries if f"{package}.libs" in each.filepath or f"{package}/.dylibs" in each.filepath]
-    shared = [each for each in libraries if ".libs" not in each.filepath and ".dylibs" not in each.filepath]
+    libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    own = [lib for lib in libraries if f"{package}.libs" in lib.filepath or f"{package}/.dylibs" in lib.filepath]
+    shared = [lib for lib in libraries if ".libs" not in lib.filepath and ".dylibs" not in lib.filepath]
     controller = (own or shared or [None])[0]  # a wheel brings its own; else both packages call the system's
     return _LIMITS.setdefault(controller.filepath if controller else "", Limit(controller))
 
@@ -89,6 +89,20 @@ def limit_of(package: str) -> Limit:
 def on_one_thread(function: Callable[..., Any], *args: Any) -> Any:
     """function(*args) with NumPy's BLAS limited to the calling thread."""
     return limit_of("numpy").on(1, function, *args)
+
+
+def readable(x: np.ndarray) -> np.ndarray:
+    """`x` if BLAS can read its matrices, whose rows or columns must be dense, else a copy.
+
+    np.dot makes this copy; np.matmul of NumPy 2.1 has a loop for such operands that takes twenty times as long.
+    """
+    (height, width), size, (row, column) = x.shape[-2:], x.itemsize, x.strides[-2:]
+    if (column == size or width == 1) and (row >= width * size or height == 1):
+        return x
+    if (row == size or height == 1) and (column >= height * size or width == 1):
+        return x
+    repeated = tuple([slice(None if stride else 1) for stride in x.strides[:-2]])
+    return np.broadcast_to(np.ascontiguousarray(x[repeated]), x.shape)
 
 
 def kernels() -> str | None:
@@ -115,7 +129,7 @@ def axpby() -> dict[str, Axpby]:
 
 def _affixes(library: ctypes.CDLL) -> tuple[str, str] | None:
     """What stands before and after the names of this OpenBLAS; None for another BLAS."""
-    return next((each for each in _AFFIXES if hasattr(library, "openblas_get_num_threads".join(each))), None)
+    return next((pair for pair in _AFFIXES if hasattr(library, "openblas_get_num_threads".join(pair))), None)
 
 
 def _bind(function: Any, size: type, number: type) -> Axpby:

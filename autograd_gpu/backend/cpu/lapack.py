@@ -58,8 +58,8 @@ def _by_numpy(function: Callable[..., Any], a: np.ndarray, *args: Any) -> Any:
     if a.size <= NO_THREADS:
         return function(a, *args)
     count = math.prod(a.shape[:-2])
-    if a.ndim == 2 or a.size < PER_BLOCK * 2 or rows.cores() == 1:
-        return blas.limit_of("numpy").on(rows.asked() if a.ndim == 2 else 1, function, a, *args)
+    if count == 1 or a.size < PER_BLOCK * 2 or rows.cores() == 1:
+        return blas.limit_of("numpy").on(rows.asked() if count == 1 else 1, function, a, *args)
     blocks = min(count, BLOCKS_PER_CORE * rows.cores(), a.size // PER_BLOCK)
     return _in_blocks(function, a.reshape(count, *a.shape[-2:]), -(-count // blocks), args, a.shape[:-2])
 
@@ -89,9 +89,9 @@ def _each(function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
     """
     batch = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
     stacks = [np.broadcast_to(a, (*batch, *a.shape[-2:])) for a in arrays]
-    rows = [function(*[stack[index] for stack in stacks]) for index in np.ndindex(*batch)]
+    calls = [function(*[stack[index] for stack in stacks]) for index in np.ndindex(*batch)]
     results: list[Any] = []
-    for column in zip(*rows, strict=True):
+    for column in zip(*calls, strict=True):
         stacked = np.array(column, None if isinstance(column[0], np.ndarray) else np.int32)
         stacked = stacked.reshape(*batch, *stacked.shape[1:])
         results.append(stacked if isinstance(column[0], np.ndarray) or stacked.any() else 0)

@@ -26,7 +26,8 @@ def step_of(a: np.ndarray, b: np.ndarray, work: int) -> int:
     cores, count = rows.cores(), work * a.itemsize // PER_BLOCK
     if cores == 1 or count < 2 or a.dtype.kind not in "fc":
         return 0
-    if blas.limit_of("numpy").threads() < 2:  # the user limits it
+    limit = blas.limit_of("numpy").threads()
+    if limit == 0 or limit == 1 == rows.asked():  # an unknown BLAS, or one that the user limits
         return 0
     if np.may_share_memory(a, b):  # for a @ a.T NumPy computes one half, by SYRK
         return 0
@@ -43,6 +44,7 @@ def step_of(a: np.ndarray, b: np.ndarray, work: int) -> int:
 
 def in_blocks(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
     """a @ b by blocks of `step` products of a batch, or rows of the result, or columns if there are more of them."""
+    a, b = blas.readable(a), blas.readable(b)
     if a.ndim > 2 or b.ndim > 2:
         return _of_a_batch(a, b, step)
     out = pool.empty((a.shape[0], b.shape[1]), a.dtype)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from .. import counters
-from ..arrays.dtypes import HALF, float32, float64
+from ..arrays.dtypes import HALF, float32, float64, int64
 from . import large_products, pool, sums
-from .blas import SMALL_PRODUCT, SMALL_VECTOR, on_one_thread
+from .blas import SMALL_PRODUCT, SMALL_VECTOR, on_one_thread, readable
 
 # With at most FEW_ROWS rows in x and at least MANY_ELEMENTS elements in w, np.dot(w, x.T).T is faster than
 # np.dot(x, w.T). Measured with OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29,
@@ -36,9 +36,10 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if work <= TINY:
         return product(a, b)
     if a.dtype.kind in "iu" and _is_exact(a, b):
-        return matmul(a.astype(float64), b.astype(float64)).astype(a.dtype)
+        exact = matmul(a.astype(float64), b.astype(float64)).astype(int64)
+        return exact.astype(a.dtype, copy=False)  # wraps around, which a conversion of float64 does not
     if terms >= MANY_TERMS and 1 < m * n <= FEW_RESULTS:  # BLAS sums a dot product in many SIMD lanes
-        return on_one_thread(_of_blocks, a, b)
+        return on_one_thread(_of_blocks, readable(a), readable(b))
     if work <= (SMALL_VECTOR if m == 1 or n == 1 else SMALL_PRODUCT):  # BLAS has its kernels for vectors
         return product(a, b)
     if product is _product and (step := large_products.step_of(a, b, work)):
@@ -71,7 +72,8 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if step := large_products.step_of(a, b, work):
             return large_products.in_blocks(a, b, step)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return np.matmul(a, b, out=pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
+    out = pool.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+    return np.matmul(readable(a), readable(b), out=out)
 
 
 def _of_blocks(a: np.ndarray, b: np.ndarray) -> np.ndarray:

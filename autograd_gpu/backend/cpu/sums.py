@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from . import numpy_ops, pool
+from .blas import SMALL_VECTOR
 from .numpy_ops import add_reduce, ones
 
 BLOCK = 64  # maximum rows of a block that is summed by a product
 FEW_ROWS = 128  # rows up to which a sequential sum is exact enough
-LARGEST = 1 << 13  # elements of a product up to which OpenBLAS, whose limit is 9216, uses no threads
 SHORT = 16  # minimum rows of a block for a product to be faster
 SLOW = 1 << 14  # elements above which the search for the fastest order of dimensions pays off
 MANY = 1 << 20  # elements from which the block sums use pooled memory
@@ -35,7 +35,7 @@ def total(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
         if (axis is None or axis == -1 or axis == x.ndim - 1) and (x.flags.c_contiguous or x.ndim == 1):
             if axis is not None and x.ndim > 1 and 0 < x.shape[-1] < NARROW:
                 return _of_columns(x, keepdims)
-            if n >= 4 * LARGEST and x.flags.c_contiguous:
+            if n >= 4 * SMALL_VECTOR and x.flags.c_contiguous:
                 return _of_all(x, axis, keepdims)
             return add_reduce(x, axis, None, None, keepdims)
         return _of_many(x, axis, keepdims)
@@ -63,9 +63,9 @@ def _of_all(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
 
 
 def _of_rows(x: np.ndarray) -> np.ndarray:
-    """The sum of each row of a matrix, by products of LARGEST elements."""
+    """The sum of each row of a matrix, by products of SMALL_VECTOR elements."""
     n, m = x.shape
-    step = LARGEST // m
+    step = SMALL_VECTOR // m
     whole, weights, out = n - n % step, ones(m, x.dtype), np.empty(n, x.dtype)
     np.matmul(x[:whole].reshape(-1, step, m), weights, out=out[:whole].reshape(-1, step))
     np.matmul(x[whole:], weights, out=out[whole:])
@@ -96,7 +96,7 @@ def _of_many(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
     if short and x.ndim > 2 and axes == (x.ndim - 2,) and 0 < shape[-2] <= FEW_ROWS:
         return rows(x)[..., None, :] if keepdims else rows(x)
     terms = shape[axes[0]] if len(axes) == 1 else math.prod([shape[d] for d in axes])
-    if leading and x.size and (terms > FEW_ROWS or x.size <= LARGEST):
+    if leading and x.size and (terms > FEW_ROWS or x.size <= SMALL_VECTOR):
         if x.ndim == 2 and len(axes) == 1 and x.strides[0] >= x.strides[1] * shape[1] > 0:
             out = rows(x)
             return out[None] if keepdims else out
@@ -125,7 +125,7 @@ def rows(x: np.ndarray) -> Any:
         return add_reduce(x, -2)
     dense = x.strides[-1] == x.itemsize and x.strides[-2] >= m * x.itemsize
     if n <= FEW_ROWS:
-        if not dense or n * m > LARGEST:
+        if not dense or n * m > SMALL_VECTOR:
             return add_reduce(x, -2)
         return ones(n, x.dtype).dot(x) if x.ndim == 2 else np.matmul(ones(n, x.dtype), x)
     if not dense and m <= NARROW:
@@ -136,8 +136,8 @@ def rows(x: np.ndarray) -> Any:
 @functools.lru_cache(1024)
 def _block(n: int, m: int, dense: bool) -> tuple[int, bool]:
     """The rows per block of n rows, a divisor of n if a large one exists, and whether a product sums the block."""
-    product = dense and SHORT * m <= LARGEST
-    most = min(BLOCK, LARGEST // m) if product else FEW_ROWS
+    product = dense and SHORT * m <= SMALL_VECTOR
+    most = min(BLOCK, SMALL_VECTOR // m) if product else FEW_ROWS
     return next((size for size in range(most, most // 2, -1) if n % size == 0), most), product
 
 

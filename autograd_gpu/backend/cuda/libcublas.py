@@ -45,11 +45,11 @@ _ADVICE = {
 @functools.cache
 def library() -> Any:
     """The library, with the types of the arguments of SIGNATURES."""
-    found = runtime.cublas_library()
+    loaded = runtime.cublas_library()
     for name, types in SIGNATURES.items():
-        function = getattr(found, name)
+        function = getattr(loaded, name)
         function.argtypes, function.restype = types, _INT
-    return found
+    return loaded
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -202,7 +202,7 @@ def _layout(sizes: tuple[int, ...], lists: int) -> list[tuple[int, Launch, np.nd
 
     The argument is an array of 64-bit words, of which the addresses are the first: a struct takes longer to copy.
     """
-    found, most = [], MOST_ARRAYS[lists]
+    launches, most = [], MOST_ARRAYS[lists]
     for begin in range(0, len(sizes), most):
         elements = np.array(sizes[begin : begin + most], np.int64)
         chunks = -(-elements // CHUNK)
@@ -211,5 +211,5 @@ def _layout(sizes: tuple[int, ...], lists: int) -> list[tuple[int, Launch, np.nd
         argument["first"] = blocks
         argument["first"][0, : len(chunks)] = np.cumsum(chunks) - chunks
         argument["last"][0, : len(chunks)] = elements - (chunks - 1) * CHUNK
-        found.append((begin, ((blocks, 1), (THREADS, 1)), argument.view(np.uint64)))
-    return found
+        launches.append((begin, ((blocks, 1), (THREADS, 1)), argument.view(np.uint64)))
+    return launches

@@ -118,6 +118,8 @@ def elementwise_jet(call: Call, live: Sequence[int], stream: Tensor, form: Form)
     out = call.outs[0]
     if out.ndim == 1 or (out.ndim and not out.is_cuda):  # the passes on the CPU take streams as they lie in memory
         shape, last = out.shape, out.ndim
+        if stream.shape[-1] != shape[-1]:  # the last dimension is examples, too
+            stream = expanded(stream, out)
         rows = stream if last == 1 else RECORD.permute(stream, (*range(1, last), 0, last))
     else:
         shape = (out.numel(),)

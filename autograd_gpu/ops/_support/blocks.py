@@ -71,5 +71,6 @@ def both_gradients(block: Callable[..., None], g: Array, need: Any, h: Array, sa
         if array.shape != g.shape or array.dtype != g.dtype or not array.flags.c_contiguous:
             return None
     grads = backend.empty(np, g.shape, g.dtype), backend.empty(np, g.shape, g.dtype)
-    over_rows(lambda _, *parts: block(*parts), g, h, saved, *grads)
+    columns = [array.reshape(-1, 1) for array in (g, h, saved, *grads)]  # also a long row is cut into blocks
+    over_rows(lambda _, *parts: block(*parts), *columns)
     return grads

@@ -53,6 +53,16 @@ def training_step(batch):
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
 
+def vectors_of_an_optimizer():
+    p = ag.nn.Parameter(ag.ones(20000, dtype=ag.float64))
+    optimizer = ag.optim.LBFGS([p], max_iter=5, line_search_fn="strong_wolfe")
+    def closure():
+        optimizer.zero_grad()
+        loss = (p**4).sum()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+
 def layers():
     nn, x = ag.nn, ag.randn(20, 64, 64)
     for layer in (nn.LSTM(64, 200), nn.GRU(64, 200), nn.RNN(64, 200)):
@@ -68,7 +78,7 @@ def second_derivatives(method):
 CALLS = [(products, shape) for shape in [(60, 60), (600, 600), (2, 30000), (4, 300, 300), (1000, 10, 10)]]
 CALLS += [(decompositions, shape) for shape in [(33, 33), (64, 64), (300, 300), (30, 40, 40), (2000, 5, 5)]]
 CALLS += [(vectors, (n,)) for n in (5000, 20000, 300000)]
-CALLS += [(training_step, (batch,)) for batch in (8, 128, 1000)] + [(layers, ())]
+CALLS += [(training_step, (batch,)) for batch in (8, 128, 1000)] + [(layers, ()), (vectors_of_an_optimizer, ())]
 CALLS += [(second_derivatives, (method,)) for method in ("push", "pull", "nested")]
 
 time.sleep(0.5)
@@ -123,6 +133,20 @@ def test_a_library_without_a_limit_is_left_alone():
     unknown = blas.Limit(None)
     assert unknown.on(1, divmod, 7, 2) == (3, 1)
     assert unknown.threads() == 0
+
+
+def test_matrices_that_blas_reads_are_not_copied():
+    x = np.arange(4 * 6 * 8.0).reshape(4, 6, 8)
+    row, column = x[:, :1], x[..., :1]
+    for view in (x, x.mT, x[:, 1:5, 2:7], x[::2].mT, x[:, ::2], row, column, x[:0], np.broadcast_to(x[0], (5, 6, 8))):
+        assert blas.readable(view) is view
+    for view in (x[..., ::2], x[..., ::-1], x[:, ::-1], np.broadcast_to(x[:1, :1], x.shape), x.transpose(2, 1, 0)):
+        copy = blas.readable(view)
+        assert copy is not view
+        assert np.array_equal(copy, view)
+        assert blas.readable(copy) is copy
+    many = np.broadcast_to(x[0, :, ::2], (1000, 6, 4))
+    assert blas.readable(many).strides == (0, 32, 8), "one copy of matrices that are the same"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from autograd_gpu.backend.cpu import lapack
+from autograd_gpu.backend.cpu import blas, lapack, rows
 from autograd_gpu.backend.cuda import cusolver
 
 pytestmark = pytest.mark.cpu
@@ -185,3 +185,85 @@ def test_lu_of_many_matrices_is_that_of_each(shape):
     np.testing.assert_allclose(factors.reshape(-1, *shape[-2:]), [one[0] for one in alone], atol=1e-12)
     np.testing.assert_array_equal(pivots.reshape(len(alone), -1), [one[1] for one in alone])
     np.testing.assert_array_equal(np.ravel(info), [one[2] for one in alone])
+
+
+# ---- batches by blocks -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """The blocks of matrices that are computed, as (matrices, step): of 2^10 elements or more, on two threads."""
+    seen, original = [], rows.in_blocks
+
+    def in_blocks(count, step, work):
+        seen.append((count, step))
+        original(count, step, work)
+
+    monkeypatch.setattr(rows, "cores", lambda: 2)
+    monkeypatch.setattr(rows, "in_blocks", in_blocks)
+    monkeypatch.setattr(lapack, "PER_BLOCK", 1 << 10)
+    return seen
+
+
+BY_BLOCKS = {
+    "inv": (lambda a: lapack.inv(a)[0], np.linalg.inv),
+    "det": (lapack.det, np.linalg.det),
+    "slogdet": (lapack.slogdet, np.linalg.slogdet),
+    "cholesky": (lambda a: lapack.cholesky(a, False)[0], np.linalg.cholesky),
+    "upper cholesky": (lambda a: lapack.cholesky(a, True)[0], lambda a: np.linalg.cholesky(a).mT),
+    "qr": (lambda a: lapack.qr(a, False), np.linalg.qr),
+    "complete qr": (lambda a: lapack.qr(a[..., :5], True), lambda a: np.linalg.qr(a[..., :5], "complete")),
+    "eigh": (lambda a: lapack.eigh(a, "L"), np.linalg.eigh),
+    "eigvalsh": (lambda a: lapack.eigvalsh(a, "U"), np.linalg.eigvalsh),
+    "eig": (lapack.eig, np.linalg.eig),
+    "svd": (lambda a: lapack.svd(a, False), lambda a: np.linalg.svd(a, False)),
+    "full svd": (lambda a: lapack.svd(a[..., :5], True), lambda a: np.linalg.svd(a[..., :5], True)),
+    "svdvals": (lapack.svdvals, lambda a: np.linalg.svd(a, compute_uv=False)),
+}
+
+
+def positive(*shape, dtype=np.float64):
+    a = np.random.default_rng(0).standard_normal(shape)
+    return (a @ a.mT / shape[-1] + np.eye(shape[-1])).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", BY_BLOCKS)
+def test_a_batch_by_blocks_is_as_numpys(blocks, name, dtype):
+    own, numpys = BY_BLOCKS[name]
+    a = positive(7, 5, 16, 16, dtype=dtype)  # 35 matrices in blocks of 5 or more
+    for matrices in (a, a[::-1, :, ::-1, ::-1], a.swapaxes(0, 1)):
+        results, expected = own(matrices), numpys(matrices)
+        if not isinstance(expected, tuple):
+            results, expected = (results,), (expected,)
+        for result, exact in zip(results, expected, strict=True):
+            assert (result.shape, result.dtype) == (exact.shape, exact.dtype)
+            assert np.allclose(result, exact, rtol=1e-4, atol=1e-5)
+    assert len(blocks) == 3
+    assert all(step < count == 35 for count, step in blocks)
+
+
+def test_complex_eigenvalues_in_some_blocks_only(blocks):
+    a = np.tile(np.eye(16), (32, 1, 1))
+    assert lapack.eig(a)[0].dtype == np.float64
+    a[-1, :2, :2] = [[0, 1], [-1, 0]]
+    values, vectors = lapack.eig(a)
+    assert (values.dtype, vectors.dtype) == (np.complex128, np.complex128)
+    assert sorted(values[-1].imag) == [-1, *[0] * 14, 1]
+    assert blocks
+
+
+@pytest.mark.parametrize("place", [0, 17, 31])
+def test_a_matrix_that_fails_in_one_block(blocks, place):
+    a = positive(32, 16, 16)
+    a[place] = 0
+    before = blas.limit_of("numpy").get()
+    for result, info in (lapack.inv(a), lapack.cholesky(a, False), lapack.cholesky(a, True)):
+        assert np.flatnonzero(info).tolist() == [place]
+        assert np.flatnonzero(np.isnan(result).any((1, 2))).tolist() == [place]
+    a[place] = np.nan
+    for function in (lambda: lapack.svd(a, True), lambda: lapack.eig(a)):
+        with pytest.raises(np.linalg.LinAlgError):
+            function()
+    assert blocks
+    assert blas.limit_of("numpy").get() == before

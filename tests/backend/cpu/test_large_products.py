@@ -79,6 +79,33 @@ def test_threads_do_not_change_a_bit(monkeypatch, blocks, layout, m, n):
     assert np.array_equal(matmul.matmul(a, b), first)
 
 
+@pytest.mark.parametrize("layout", ["strided", "reversed", "expanded"])
+@pytest.mark.parametrize(
+    ("left", "right"), [((200, 100), (100, 50)), ((16, 20, 30), (16, 30, 40)), ((3, 8, 8), (3, 8, 300)),
+                        ((4, 20000), (20000, 4))],
+)  # fmt: skip
+def test_matmul_gets_what_blas_reads(monkeypatch, left, right, layout):
+    """For other operands np.matmul of NumPy 2.1 takes twenty times as long as BLAS."""
+    rng, original, seen = np.random.default_rng(0), np.matmul, []
+
+    def array(shape):
+        x = rng.standard_normal((*shape[:-1], 2 * shape[-1]))
+        if layout == "expanded":
+            return np.broadcast_to(x[..., :1, :1], shape)
+        return x[..., ::2] if layout == "strided" else x[..., shape[-1] :][..., ::-1]
+
+    def spied(a, b, **keywords):
+        seen.extend(x is blas.readable(x) for x in (a, b) if x.ndim > 1)
+        return original(a, b, **keywords)
+
+    a, b = array(left), array(right)
+    expected = original(np.ascontiguousarray(a), np.ascontiguousarray(b))
+    monkeypatch.setattr(np, "matmul", spied)
+    assert np.allclose(matmul.matmul(a, b), expected, rtol=1e-10, atol=1e-10)
+    assert seen
+    assert all(seen)
+
+
 @pytest.mark.parametrize(
     ("left", "right"), [((16, 1), (16, 1)), ((16, 2), (2,)), ((2,), (16, 2)), ((16,), (1,)), ((17,), (17,))]
 )
@@ -160,9 +187,24 @@ def test_products_on_many_threads():
     assert not wrong
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_narrow_integers_wrap_around(dtype):
+    largest = min(np.iinfo(dtype).max, 1 << 20)
+    a, b = np.random.default_rng(0).integers(largest // 2, largest, (2, 40, 40), dtype=dtype)
+    assert np.array_equal(matmul.matmul(a, b), np.einsum("ij,jk->ik", a, b))
+
+
 def test_integers_are_exact():
     """By float64 as long as it holds every sum, else by NumPy, which wraps around."""
     rng = np.random.default_rng(0)
     for largest in (100, 1 << 24, 1 << 40):
         a, b = rng.integers(-largest, largest, (2, 40, 40))
         assert np.array_equal(matmul.matmul(a, b), np.einsum("ij,jk->ik", a, b))
+
+
+def test_set_num_threads_wins_over_the_limit_of_blas(monkeypatch, blocks):
+    monkeypatch.setattr(blas.Limit, "threads", lambda limit: 1)
+    monkeypatch.setattr(rows, "asked", lambda: CORES)
+    a, b = operands(200, 100, 200, "float64")
+    matmul.matmul(a, b)
+    assert blocks

@@ -52,7 +52,8 @@ def test_decompositions_run_on_one_thread_until_more_are_asked_for(monkeypatch, 
 
     monkeypatch.setattr(blas.Limit, "on", on)
     a = ag.eye(100) * 2
-    ag.linalg.inv(a), ag.linalg.qr(a), ag.linalg.eigh(a), ag.linalg.svd(a), ag.linalg.cholesky(a)
+    for one in (a, a[None]):
+        ag.linalg.inv(one), ag.linalg.qr(one), ag.linalg.eigh(one), ag.linalg.svd(one), ag.linalg.cholesky(one)
     assert set(limits) == {limit}
 
 
