@@ -171,6 +171,21 @@ def test_value_and_derivatives(method):
     close(hessian, looped(func.hessian, net, x))
 
 
+@pytest.mark.parametrize("method", ["auto", "push"])
+def test_scalars_of_each_example(method):
+    """As the coordinates of a differential equation are often written."""
+    x, t = normal(ROWS), normal(ROWS, seed=1)
+
+    def u(x, t):
+        return x.sin() * t.exp() + t.tanh()
+
+    blocks = func.vmap(func.hessian(u, (0, 1), method=method))(x, t)
+    expected = [func.hessian(u, (0, 1), method="nested")(*point) for point in zip(x, t, strict=True)]
+    for i in range(2):
+        for j in range(2):
+            close(blocks[i][j], ag.stack([hessian[i][j] for hessian in expected]))
+
+
 def test_a_jacobian_shares_no_memory_with_later_ones():
     derivatives = func.value_and_derivatives(lambda row: row.view(2))
     _, jacobian, _ = derivatives(normal(2))
