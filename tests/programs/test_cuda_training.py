@@ -1,5 +1,8 @@
 """The main jobs on CUDA give the CPU's numbers: training a small network, and the Hessian."""
 
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -46,6 +49,11 @@ def test_training_with_gradient_accumulation(optimizer, device):
         np.testing.assert_allclose(ours, reference, rtol=2e-5, atol=2e-6)
 
 
+def rows_of_batches(products):
+    """The products with a batch of matrices as further rows: cuBLAS takes rows without a common stride as a batch."""
+    return Counter([(math.prod(shape[:-2]), *shape[-2:]) for shape in products.elements()])
+
+
 @pytest.mark.parametrize("activation", ["ReLU", "Tanh"])
 @pytest.mark.parametrize("with_backward", [False, True])
 @pytest.mark.parametrize("method", ["loop", "push", "pull"])
@@ -64,6 +72,6 @@ def test_the_hessian_of_the_benchmark(method, activation, with_backward, device)
         gradients = [plain(p.grad) for p in model.parameters() if p.grad is not None] if with_backward else []
         result[where], products[where] = [plain(hessian), plain(pred), *gradients], counts.matmuls
     if method != "pull":  # its terms are one kernel or several products
-        assert products[device] == products["cpu"]
+        assert rows_of_batches(products[device]) == rows_of_batches(products["cpu"])
     for ours, reference in zip(result[device], result["cpu"], strict=True):
         np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-6)

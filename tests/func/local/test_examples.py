@@ -1,5 +1,6 @@
 """Second derivatives under vmap, where the tape lies below its levels: against a loop over rows by "nested"."""
 
+import functools
 import logging
 
 import numpy as np
@@ -20,10 +21,10 @@ def normal(*shape, seed=0):
     return ag.tensor(np.random.default_rng(seed).normal(size=shape))
 
 
-def close(found, expected, tolerance=1e-10):
-    assert found.shape == expected.shape
+def close(actual, expected, tolerance=1e-10):
+    assert actual.shape == expected.shape
     scale = 1 + abs(expected.numpy(force=True)).max(initial=0)
-    np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(actual.numpy(force=True), expected.numpy(force=True), rtol=0, atol=tolerance * scale)
 
 
 def looped(face, f, x):
@@ -97,8 +98,8 @@ def test_training(face, activation, method):
     sources = [x, *net.parameters()]
     losses = [(result**2).sum() for result in (func.vmap(face(net, method=method))(x), looped(face, net, x))]
     ours, theirs = (ag.autograd.grad(loss, sources, allow_unused=True, materialize_grads=True) for loss in losses)
-    for found, expected in zip(ours, theirs, strict=True):
-        close(found, expected)
+    for actual, expected in zip(ours, theirs, strict=True):
+        close(actual, expected)
 
 
 @pytest.mark.usefixtures("below")
@@ -115,24 +116,30 @@ class TestNesting:
 
     def test_other_arguments(self, method):
         w, x = normal(ROWS, 3), normal(ROWS, 3, seed=1)
-        f = lambda x, w: (x * w).tanh().sum() * x.norm()  # noqa: E731
+
+        def f(x, w):
+            return (x * w).tanh().sum() * x.norm()
+
         hessian = func.hessian(f, method=method)
         expected = [func.hessian(f, method="nested")(x[i], w[i]) for i in range(ROWS)]
         close(func.vmap(hessian)(x, w), ag.stack(expected))
         shared = [func.hessian(f, method="nested")(x[0], row) for row in w]
         close(func.vmap(hessian, in_dims=(None, 0))(x[0], w), ag.stack(shared))
         inner = func.vmap(func.vmap(hessian, in_dims=(0, None)), in_dims=(None, 0))(x, w)
-        close(inner, ag.stack([looped(func.hessian, lambda x: f(x, row), x) for row in w]))  # noqa: B023
+        close(inner, ag.stack([looped(func.hessian, functools.partial(f, w=row), x) for row in w]))
 
     def test_several_inputs(self, method):
         a, b = normal(ROWS, 2), normal(ROWS, 3, seed=1)
-        f = lambda a, b: (a.sum() * b).sin()  # noqa: E731
-        found = func.vmap(func.hessian(f, (0, 1), method=method))(a, b)
+
+        def f(a, b):
+            return (a.sum() * b).sin()
+
+        actual = func.vmap(func.hessian(f, (0, 1), method=method))(a, b)
         for row in range(ROWS):
             expected = func.hessian(f, (0, 1), method="nested")(a[row], b[row])
             for i in range(2):
                 for j in range(2):
-                    close(found[i][j][row], expected[i][j])
+                    close(actual[i][j][row], expected[i][j])
 
     def test_transforms_around_and_inside(self, method):
         net, x, v = network(nn.Tanh), normal(ROWS, 2), normal(ROWS, 2, seed=1)
@@ -153,17 +160,20 @@ class TestNesting:
         close(func.vmap(hessian, chunk_size=3)(x), expected)
         for mode in (ag.no_grad, ag.inference_mode):
             with mode():
-                found = func.vmap(hessian)(x)
+                actual = func.vmap(hessian)(x)
                 close(func.vmap(hessian)(x * 1), expected)
-            assert not found.requires_grad
-            close(found, expected)
+            assert not actual.requires_grad
+            close(actual, expected)
 
 
 @pytest.mark.usefixtures("below")
 @pytest.mark.parametrize("method", METHODS)
 def test_value_and_derivatives(method):
     net, x = network(nn.Tanh, 2), normal(ROWS, 2)
-    f = lambda row: (net(row), row * 2)  # noqa: E731
+
+    def f(row):
+        return (net(row), row * 2)
+
     value, jacobian, hessian, aux = func.vmap(func.value_and_derivatives(f, has_aux=True, method=method))(x)
     close(value, net(x))
     close(aux, 2 * x)
@@ -223,13 +233,16 @@ class Doubled(Function):
 
 def test_a_function_with_a_vmap_of_its_own_falls_back(caplog):
     x = normal(ROWS, 2)
-    f = lambda x: Doubled.apply(x * x).sum()  # noqa: E731
+
+    def f(x):
+        return Doubled.apply(x * x).sum()
+
     with caplog.at_level(logging.DEBUG, "autograd_gpu.func"):
-        found = func.vmap(func.hessian(f))(x)
+        actual = func.vmap(func.hessian(f))(x)
     texts = [record.getMessage() for record in caplog.records]
     assert "keeps the calls of one example" in texts[0]
     assert "is computed by forward over reverse mode: hessian cannot keep a call of the custom Function" in texts[1]
-    close(found, ag.stack([func.jacfwd(func.jacrev(f))(row) for row in x]))
+    close(actual, ag.stack([func.jacfwd(func.jacrev(f))(row) for row in x]))
 
 
 def test_a_reason_is_that_of_one_example(caplog):
