@@ -88,7 +88,7 @@ def test_declared_parameters_are_those_of_the_compiler(file):
     for name, (home, _, parameters, _) in kernels.INSTANCES.items():
         if home == file:
             declared = [
-                (p.kind, p.dtype.itemsize if p.kind == "scalar" else 8, p.kind == "table" or p.dtype in kernels.C_NAMES)
+                (p.kind, p.dtype.itemsize if p.kind in ("scalar", "struct") else 8, p.dtype in kernels.C_NAMES)
                 for p in parameters
             ]
             assert declared == [(p.kind, p.size, p.floating) for p in module.kernels[name].parameters], name
