@@ -31,7 +31,8 @@ class _Kinds(dict[type, Kind | None]):
     def __missing__(self, cls: type) -> Kind | None:
         named = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
         if len(self) >= SEEN:  # classes that a program makes anew again and again
-            for other, kind in list(self.items()):  # list() in one step, beside other threads that add classes
+            # copy() makes no objects but the dict, so no collection lets other threads add classes meanwhile.
+            for other, kind in self.copy().items():
                 if kind in (None, NAMEDTUPLE):
                     self.pop(other, None)
         return self.setdefault(cls, NAMEDTUPLE if named else None)
