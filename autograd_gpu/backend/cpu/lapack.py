@@ -297,7 +297,7 @@ def eigvalsh(a: np.ndarray, triangle: Literal["L", "U"]) -> np.ndarray:
 
 
 def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues, and eigenvectors as columns of norm 1; complex arrays if an eigenvalue is complex."""
+    """Eigenvalues, and eigenvectors as columns of norm 1; complex arrays if an eigenvalue is, and with NumPy 2.5."""
     values, vectors = _by_numpy(np.linalg.eig, a)
     return values, vectors
 

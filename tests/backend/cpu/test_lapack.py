@@ -245,7 +245,7 @@ def test_a_batch_by_blocks_is_as_numpys(blocks, name, dtype):
 
 def test_complex_eigenvalues_in_some_blocks_only(blocks):
     a = np.tile(np.eye(16), (32, 1, 1))
-    assert lapack.eig(a)[0].dtype == np.float64
+    assert lapack.eig(a)[0].dtype == np.linalg.eig(a)[0].dtype  # complex from NumPy 2.5 on
     a[-1, :2, :2] = [[0, 1], [-1, 0]]
     values, vectors = lapack.eig(a)
     assert (values.dtype, vectors.dtype) == (np.complex128, np.complex128)
