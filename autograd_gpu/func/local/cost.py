@@ -3,8 +3,8 @@
 Work is counted in multiply-adds of products, in elements that passes write, and in calls of ops. On the CPU the weights
 below make it a time; on CUDA, where no device has been measured, the multiply-adds decide, then the calls.
 
-The weights were fitted to times of networks of 32 to 256 units, 1000 rows and 2 inputs on one core of an AMD EPYC: only
-their ratios matter.
+The weights were chosen by hand after times of networks of 32 to 256 units, 1000 rows and 2 inputs on one core of an AMD
+EPYC: only their ratios matter.
 """
 
 from __future__ import annotations
