@@ -4,7 +4,7 @@ Each workload is a module that runs alone, and `python -m benchmarks` runs them 
 
     python -m benchmarks.hessian --device cpu --peers torch,torch.func,jax --json out.json
     python -m benchmarks --device cpu          # writes benchmarks/results/cpu-<name>.json
-    python -m benchmarks.tables --write README.md
+    python -m benchmarks.tables --write
     python -m benchmarks.probe --lines out.jsonl    # what only a GPU can answer, check by check
     python -m benchmarks.demo                  # trains on real data, writes out/report.html
     python -m benchmarks.program_runner siren  # a program written for PyTorch, unchanged but for its imports

@@ -1,7 +1,7 @@
 """Run every workload, each in a process of its own: python -m benchmarks [--device cpu|cuda].
 
 Prints the tables and writes benchmarks/results/<device>-<name>.json, from which
-`python -m benchmarks.tables --write README.md` makes the tables of the README. With --together they share a process,
+`python -m benchmarks.tables --write` makes the tables of README and docs. With --together they share a process,
 where seconds are few and imports take some.
 """
 

@@ -19,14 +19,14 @@ from .library_tables import (
 )
 from .report import OURS
 
-MORE = "[Methods, memory, widths, numbers of inputs](docs/hessian.md#measurements)"
+MORE = "[Methods, memory, widths, numbers of inputs](hessian.md#measurements)"
 PRODUCTS = "Matrix products"
 MIB = 1 << 20
 Case = dict[str, Any]
 
 
 def summary(result: dict[str, Any]) -> str:
-    """For README: times and products of the headline network beside the peers."""
+    """For docs/benchmarks.md: times and products of the headline network beside the peers."""
     return "\n\n".join([heading(result), *beside(result), MORE])
 
 

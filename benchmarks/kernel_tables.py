@@ -1,4 +1,4 @@
-"""README's tables of the workload `kernels`: each family's speed beside a copy, products and steps beside PyTorch."""
+"""The tables of the workload `kernels`: each family's speed beside a copy, products and steps beside PyTorch."""
 
 from __future__ import annotations
 

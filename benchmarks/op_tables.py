@@ -1,4 +1,4 @@
-"""Tables of the workload `ops`: a summary for README, all ops for docs/generated/op-speed.md."""
+"""Tables of the workload `ops`: a summary for docs/benchmarks.md, all ops for docs/generated/op-speed.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .report import OURS, SCALE, three_digits
 LARGE, MIDDLE = "10^6: ", "10^5: "  # how the names of cases on so many elements begin
 WORST = 5
 APART = 1.15  # ratios of medians and of minima that differ by this factor are both shown
-PAGE = "docs/generated/op-speed.md"
+PAGE = "generated/op-speed.md"
 TITLES = {"torch": "PyTorch", "numpy": "NumPy"}
 Case = dict[str, Any]
 

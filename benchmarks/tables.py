@@ -1,11 +1,11 @@
-"""Writes the tables of README.md, docs/hessian.md, memory.md and generated/op-speed.md from benchmarks/results/*.json.
+"""Writes the tables of README.md and of pages in docs/ (PAGES) from benchmarks/results/*.json.
 
-    python -m benchmarks.tables --write README.md    # replaces what stands between the markers
-    python -m benchmarks.tables --check README.md    # exit code 1 if that would change the file
+    python -m benchmarks.tables --write              # replaces what stands between the markers of every page
+    python -m benchmarks.tables --check README.md    # of some pages; exit code 1 if that would change one
 
-The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `bench` for the summary of all workloads, `ops`
-for a table of every op, `memory` for the tables of the memory hooks, and `hessian` for those of second derivatives.
-Each cell of a table holds one figure.
+The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `headlines` for a few cases of each workload,
+`bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the tables of the memory hooks,
+and `hessian` for those of second derivatives. Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import hessian_tables, host_tables, kernel_tables, memory_tables, op_tables
+from . import headline_tables, hessian_tables, host_tables, kernel_tables, memory_tables, op_tables
 from .environment import blas_kernels, place
 from .library_tables import WIDTH, by_library
 
 RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md", "docs/generated/op-speed.md")
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
     "saved_memory", "programs", "kernels", "ops", "host_time",
@@ -86,6 +88,7 @@ def render_whole(
 
 
 BLOCKS = {  # by the names of markers
+    "headlines": headline_tables.render,
     "bench": render,
     "ops": render_ops,
     "memory": render_memory,
@@ -159,19 +162,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     summary = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=summary)
     action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--check", metavar="FILE", type=Path, help="exit code 1 if the tables are old")
-    action.add_argument("--write", metavar="FILE", type=Path, help="put the tables between the markers")
+    pages = {"nargs": "*", "metavar": "FILE", "type": Path}
+    action.add_argument("--check", help="exit code 1 if the tables of these files, of all pages without any, are old",
+                        **pages)
+    action.add_argument("--write", help="put the tables between the markers of these files, of all pages without any",
+                        **pages)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
     args = parser.parse_args(argv)
-    path: Path = args.check or args.write
-    old = path.read_text()
-    new = replace_blocks(old, load(args.results))
-    if args.write:
-        path.write_text(new)
-    elif new != old:
-        print(f"{path} differs from {args.results}: run `python -m benchmarks.tables --write {path}`")
-        return 1
-    return 0
+    files: Sequence[Path] = args.check or args.write or [ROOT / page for page in PAGES]
+    results, old = load(args.results), 0
+    for path in files:
+        before = path.read_text()
+        after = replace_blocks(before, results)
+        if after == before:
+            continue
+        if args.write is not None:
+            path.write_text(after)
+        else:
+            print(f"{path} differs from {args.results}: run `python -m benchmarks.tables --write`")
+            old = 1
+    return old
 
 
 if __name__ == "__main__":

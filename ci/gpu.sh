@@ -30,7 +30,7 @@
 #   kernels-1.zip, -2.zip  CuPy's compiled kernels, those used last if not all fit
 #
 # To show the benchmarks:
-#   tar -xf OUTDIR/results.tar -C benchmarks/results --wildcards 'cuda-*.json' && python -m benchmarks.tables --write README.md
+#   tar -xf OUTDIR/results.tar -C benchmarks/results --wildcards 'cuda-*.json' && python -m benchmarks.tables --write
 #
 # Nothing is installed. Stages run by $PYTHON (python3), Python 3.11 or newer with
 #   the package's own    numpy, cupy, scipy, ml-dtypes, nvidia-ml-py
