@@ -35,11 +35,12 @@ SHOWN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 def render(results: Sequence[dict[str, Any]]) -> str:
     """Markdown: a table for each device, CUDA first, and where it was measured."""
     devices = sorted({result["device"] for result in results}, reverse=True)
-    return "\n\n".join([of_device([r for r in results if r["device"] == device]) for device in devices])
+    parts = [of_device([result for result in results if result["device"] == device]) for device in devices]
+    return "\n\n".join(filter(None, parts))
 
 
 def of_device(results: Sequence[dict[str, Any]]) -> str:
-    """The table of one device, a line above the cases of each workload; peers without any figure have no column."""
+    """The table of one device, a line above the cases of each workload; empty if none of them was measured."""
     by_name = {result["benchmark"]: result for result in results}
     groups = {
         subject: [case for case in by_name[name]["cases"] if case["case"] in cases]
@@ -47,13 +48,15 @@ def of_device(results: Sequence[dict[str, Any]]) -> str:
         if name in by_name
     }
     shown = [case for cases in groups.values() for case in cases]
+    if not shown:
+        return ""
     peers = [peer for peer in PEERS if any(peer in case["contenders"] for case in shown)]
     rows = []
-    for subject, cases in groups.items():
+    for subject, cases in [(subject, cases) for subject, cases in groups.items() if cases]:
         rows.append([f"**{subject}**", *[""] * (1 + len(peers))])
         rows += [[case["case"], time(case, OURS, None), *[ratio(case, peer) for peer in peers]] for case in cases]
-    environments = [by_name[name]["environment"] for name, _, _ in SHOWN if name in by_name]
     device = results[0]["device"]
+    environments = [by_name[name]["environment"] for name, _, _ in SHOWN if name in by_name]
     places = dict.fromkeys([f"{place(facts, device)}, {facts['date'][:10]}" for facts in environments])
     header = ["", "autograd_gpu", *[f"/ {TITLES[peer]}" for peer in peers]]
     return "\n\n".join([table(header, rows), textwrap.fill(f"<sub>{'; '.join(places)}.</sub>", WIDTH)])

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from benchmarks import common, kernels, ops, report, small_graph, tables
+from benchmarks import common, headline_tables, kernels, ops, report, small_graph, tables
 from benchmarks.report import OURS, Report
 from benchmarks.timing import Timing
 from benchmarks.together import OutOfTime
@@ -146,13 +146,24 @@ def test_tables_say_what_is_missing(result, count):
     short = shortened(result, count)
     missing = len(short["planned"]) - len(short["cases"])
     said = f"Cut short: {missing} of {len(short['planned'])} cases were not measured: "
-    for render in tables.BLOCKS.values():
+    for render in [render for name, render in tables.BLOCKS.items() if name != "headlines"]:
         text = " ".join(render([short]).split())  # its lines are wrapped
         assert (said in text) == (text != "")
         if text:
             assert result["title"].partition(", ms a step")[0] in text
             assert short["planned"][len(short["cases"])] in text
             assert f", and {missing - tables.NAMED} more" in text or missing <= tables.NAMED
+
+
+@pytest.mark.parametrize("count", [0, 1, -1])
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: result["benchmark"])
+def test_headlines_show_what_was_measured(result, count):
+    short = shortened(result, count)
+    chosen = {name: cases for name, _, cases in headline_tables.SHOWN}.get(result["benchmark"], ())
+    measured = [case["case"] for case in short["cases"] if case["case"] in chosen]
+    rows = [row for row in tables.BLOCKS["headlines"]([short]).splitlines() if row.startswith("| ")]
+    assert len(rows) == (0 if not measured else 2 + 1 + len(measured))  # a header, the workload, its cases
+    assert all(any(row.startswith(f"| {case} |") for row in rows) for case in measured)
 
 
 def test_kernels_are_shown_as_far_as_they_were_measured():
