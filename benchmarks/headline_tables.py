@@ -1,62 +1,70 @@
-"""README's table: a few cases of each workload on each device, fast ones and slow ones, with our time over that of the
-peers."""
+"""README's table: a few cases of each workload, fast ones and slow ones, with our time over that of the peers."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .environment import place
-from .library_tables import TITLES, WIDTH, ratio, table, time
+from .library_tables import TITLES, WIDTH, Case, ratio, table, time
 from .report import OURS
 
-PEERS = ("torch", "torch.func", "jax")
-# A workload, what its cases measure, and those shown: the names on a CPU, and on CUDA where they differ.
-SHOWN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("hessian", "second derivatives of six layers of 512", (
-        "Tanh, Hessian", "Tanh, Hessian, FP32", "Tanh, Hessian, TF32",
-        "Tanh, Hessian with backward", "Tanh, Hessian with backward, FP32",
-        "ReLU, Hessian", "ReLU, Hessian, FP32", "ReLU, Hessian with backward", "ReLU, Hessian with backward, FP32",
-    )),
-    ("transforms", "transforms of a network 4-16-16-1", ("hvp", "per-sample gradients", "vmap(hessian)")),
-    ("train_mlp", "training step of an MLP 784-256-256-10", ("SGD, batch 8", "Adam, batch 8", "Adam, batch 128")),
-    ("small_graph", "2x2 tensors", ("a*b", "grad(a*b, [a, b], g)", "20 mixed operators, forward and grad")),
-    ("saved_memory", "step of 20 Tanh layers of 1024, batch 4096", (
-        "Tanh, no hooks", "Tanh, float16", "Tanh, float8_e4m3fn", "Tanh, save_on_cpu", "Tanh, offload",
-    )),
-    ("optimizer_step", "optimizer step", ("Adam, 100 of 64x64", "SGD, 100 of 64x64")),
-    ("foreach", "operation on 100 tensors", ("add_", "lerp, forward and backward")),
-    ("unrolled", "unrolled loop, 100 steps", ("steps 1901 to 2000, collector on",)),
-    ("programs", "program written for PyTorch", ("SIREN, image and gradient", "PINN, Burgers")),
+DEVICES = {"cuda": "CUDA", "cpu": "CPU"}
+PEERS = {"torch": ("torch", "torch.func"), "jax": ("jax",)}  # columns, and the contenders that fill them
+
+
+class Row(NamedTuple):
+    """A case of a workload, by its name on each device; None where it is not shown."""
+
+    label: str
+    benchmark: str
+    cpu: str | None
+    cuda: str | None
+
+
+SHOWN = (
+    Row("Hessian, 2 inputs, six Tanh layers of 512", "hessian", "Tanh, Hessian", "Tanh, Hessian, FP32"),
+    Row("the same in TF32", "hessian", None, "Tanh, Hessian, TF32"),
+    Row("training on that Hessian", "hessian", "Tanh, Hessian with backward", "Tanh, Hessian with backward, FP32"),
+    Row("Hessian, ReLU layers", "hessian", "ReLU, Hessian", "ReLU, Hessian, FP32"),
+    Row("`vmap(hessian)` of a network 4-16-16-1", "transforms", *["vmap(hessian)"] * 2),
+    Row("per-sample gradients of that network", "transforms", *["per-sample gradients"] * 2),
+    *[Row(f"step of an MLP 784-256-256-10, {case}", "train_mlp", case, case)
+      for case in ("SGD, batch 8", "Adam, batch 128")],
+    Row("gradient of a product of 2x2 tensors", "small_graph", *["grad(a*b, [a, b], g)"] * 2),
+    Row("20 Tanh layers of 1024, batch 4096", "saved_memory", *["Tanh, no hooks"] * 2),
+    Row("the same, saved as float8", "saved_memory", *["Tanh, float8_e4m3fn"] * 2),
+    Row("the same, offloaded to the host", "saved_memory", None, "Tanh, offload"),
+    Row("Adam on 100 tensors of 64x64", "optimizer_step", *["Adam, 100 of 64x64"] * 2),
+    Row("`foreach.add_` on 100 tensors", "foreach", *["add_"] * 2),
+    Row("Burgers' equation, written for PyTorch", "programs", *["PINN, Burgers"] * 2),
 )  # fmt: skip
 
 
 def render(results: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a table for each device, CUDA first, and where it was measured."""
-    devices = sorted({result["device"] for result in results}, reverse=True)
-    parts = [of_device([result for result in results if result["device"] == device]) for device in devices]
-    return "\n\n".join(filter(None, parts))
-
-
-def of_device(results: Sequence[dict[str, Any]]) -> str:
-    """The table of one device, a line above the cases of each workload; empty if none of them was measured."""
-    by_name = {result["benchmark"]: result for result in results}
-    groups = {
-        subject: [case for case in by_name[name]["cases"] if case["case"] in cases]
-        for name, subject, cases in SHOWN
-        if name in by_name
-    }
-    shown = [case for cases in groups.values() for case in cases]
-    if not shown:
+    """Markdown: a row for each case that was measured, columns for each device, and where that was."""
+    devices = [device for device in DEVICES if any(result["device"] == device for result in results)]
+    measured = {(r["device"], r["benchmark"], case["case"]): case for r in results for case in r["cases"]}
+    header, rows, places = [""], [], dict.fromkeys(())
+    for device in devices:
+        header += [f"{DEVICES[device]}, ms", *[f"/ {TITLES[peer]}" for peer in PEERS]]
+    for row in SHOWN:
+        cases = [measured.get((device, row.benchmark, getattr(row, device))) for device in devices]
+        if any(cases):
+            rows.append([row.label, *[cell for case in cases for cell in cells(case)]])
+            places |= dict.fromkeys([
+                f"{DEVICES[r['device']]}: {place(r['environment'], r['device'])}, {r['environment']['date'][:10]}"
+                for r in results if r["benchmark"] == row.benchmark
+            ])  # fmt: skip
+    if not rows:
         return ""
-    peers = [peer for peer in PEERS if any(peer in case["contenders"] for case in shown)]
-    rows = []
-    for subject, cases in [(subject, cases) for subject, cases in groups.items() if cases]:
-        rows.append([f"**{subject}**", *[""] * (1 + len(peers))])
-        rows += [[case["case"], time(case, OURS, None), *[ratio(case, peer) for peer in peers]] for case in cases]
-    device = results[0]["device"]
-    environments = [by_name[name]["environment"] for name, _, _ in SHOWN if name in by_name]
-    places = dict.fromkeys([f"{place(facts, device)}, {facts['date'][:10]}" for facts in environments])
-    header = ["", "autograd_gpu", *[f"/ {TITLES[peer]}" for peer in peers]]
-    return "\n\n".join([table(header, rows), textwrap.fill(f"<sub>{'; '.join(places)}.</sub>", WIDTH)])
+    return "\n\n".join([table(header, rows), textwrap.fill(f"<sub>{'; '.join(sorted(places))}.</sub>", WIDTH)])
+
+
+def cells(case: Case | None) -> list[str]:
+    """Our time in ms, and its ratio to that of each peer."""
+    if case is None:
+        return ["-"] * (1 + len(PEERS))
+    names = [next((name for name in group if name in case["contenders"]), "") for group in PEERS.values()]
+    return [time({**case, "unit": "ms"}, OURS, "ms"), *[ratio(case, name) for name in names]]
