@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays.device import Device
+from ..cpu import pool
 from . import diagnostics
 
 
@@ -101,8 +102,10 @@ def from_host(array: np.ndarray, index: int) -> Any:
 
 
 def to_host(array: Any) -> np.ndarray:
-    """A copy of a CuPy array in host memory."""
-    return array.get()
+    """A copy of a CuPy array in host memory; a large one in memory of the pool, which no page fault interrupts."""
+    if array.nbytes < pool.SMALLEST:
+        return array.get()
+    return array.get(out=pool.empty(array.shape, array.dtype))
 
 
 def to_device(array: Any, index: int) -> Any:
