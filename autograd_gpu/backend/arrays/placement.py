@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ def device_of(array: Any) -> Device:
     if type(array) is np.ndarray:
         return CPU
     return cuda(array.data.device_id) if is_cuda(array) else CPU
+
+
+def on_one_device(arrays: Sequence[Any]) -> bool:
+    """Whether all arrays are on the same device."""
+    kinds = set(map(type, arrays))
+    if kinds == {np.ndarray}:
+        return True
+    if len(kinds) == 1 and is_cuda(arrays[0]):
+        return len({array.data.device_id for array in arrays}) == 1
+    return len(set(map(device_of, arrays))) == 1
 
 
 def to_device(array: Any, device: Device, non_blocking: bool = False) -> Any:

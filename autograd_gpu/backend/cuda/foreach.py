@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import is_
 
 from .. import kernels
 from ..optimizers.chunks import Array
@@ -26,13 +27,8 @@ def _groups(arrays: Sequence[Array]) -> list[list[int]]:
 
 def foreach(name: str, out: Sequence[Array], *others: Sequence[Array], a: float = 1.0, b: float = 0.0) -> list[int]:
     """Writes kernels.foreach(name, out, *others) to `out`; returns the indices of the arrays not written."""
-    left = set(range(len(out)))
-    for group in _groups(out):
-        rows = [i for i in group if _alike([column[i] for column in (out, *others)])]
-        columns = [[column[i] for i in rows] for column in (out, out, *others)]
-        if rows and kernels.foreach(name, *columns, a=a, b=b):
-            left.difference_update(rows)
-    return sorted(left)
+    results = chained([(name, a, b)], [out, *others], out)
+    return [i for i, result in enumerate(results) if result is None]
 
 
 def chained(
@@ -43,30 +39,52 @@ def chained(
 
     Writes to the arrays `into`, by default new ones; returns them, None for rows that were not processed.
     """
+    if into is not None and all(map(is_, into, columns[0])):
+        into = columns[0]  # one list, whose properties are looked at once
+    lists = [*columns, columns[0] if into is None else into]
+    if _begins_well(columns[0]) and _alike(lists):  # most lists are processed as they are
+        results = _empty_like(columns[0]) if into is None else into
+        if _run_steps(steps, results, columns, lasting=into is not None):
+            return list(results)
     outs: list[Array | None] = [None] * len(columns[0])
     for group in _groups(columns[0]):
-        rows = [i for i in group if _alike([column[i] for column in (*columns, into or columns[0])])]
+        rows = [i for i in group
+                if _alike([[arrays[i]] for arrays in lists]) and kernels.fits(*[arrays[i] for arrays in lists])]
         inputs = [[column[i] for i in rows] for column in columns]
-        results = [into[i] for i in rows] if into else [runtime.cupy().empty(x.shape, x.dtype) for x in inputs[0]]
+        results = _empty_like(inputs[0]) if into is None else [into[i] for i in rows]
         if rows and _run_steps(steps, results, inputs):
             for i, result in zip(rows, results, strict=True):
                 outs[i] = result
     return outs
 
 
+def _begins_well(arrays: Sequence[Array]) -> bool:
+    """Whether the kernels process the first array."""
+    module = runtime.loaded()
+    return module is not None and bool(arrays) and type(arrays[0]) is module.ndarray and kernels.fits(arrays[0])
+
+
+def _empty_like(arrays: Sequence[Array]) -> list[Array]:
+    empty = runtime.cupy().empty
+    return [empty(array.shape, array.dtype) for array in arrays]
+
+
 def _run_steps(
-    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], inputs: Sequence[Sequence[Array]]
+    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], inputs: Sequence[Sequence[Array]],
+    lasting: bool = False,
 ) -> bool:  # fmt: skip
     """Whether the kernels of all steps ran."""
     for name, a, b in steps:
-        if not kernels.foreach(name, results, *inputs, a=a, b=b):
+        if not kernels.foreach(name, results, *inputs, a=a, b=b, lasting=lasting):
             return False
         inputs = [results]
     return True
 
 
-def _alike(arrays: list[Array]) -> bool:
-    return all(array.shape == arrays[0].shape for array in arrays) and kernels.fits(*arrays)
+def _alike(lists: Sequence[Sequence[Array]]) -> bool:
+    """Whether the arrays of each row have the same shape."""
+    shapes = [array.shape for array in lists[0]]
+    return all([array.shape for array in arrays] == shapes for arrays in lists[1:] if arrays is not lists[0])
 
 
 def limit_norms(arrays: Sequence[Array], norm: Array, max_norm: float) -> list[int]:

@@ -72,9 +72,12 @@ def tensor_lists(
     if targets is None:
         return None
     columns = list(targets.columns)
+    known = {id(arrays): column for arrays, column in zip(written, targets.columns, strict=True)}
     for arrays in read:
-        column = _look(arrays, device, kind)
-        if column is None or (columns and not column.matches(columns[0])) or targets.overlap(column):
+        column = known.get(id(arrays)) or _look(arrays, device, kind)
+        if column is None or (columns and not column.matches(columns[0])):
+            return None
+        if id(arrays) not in known and targets.overlap(column):
             return None
         columns.append(column)
     return TensorLists([*written, *read], packed([column.begins for column in columns], columns[0].sizes))

@@ -55,13 +55,16 @@ def _declare() -> None:
 _declare()
 
 
-def foreach(name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0) -> bool:
+def foreach(
+    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0, lasting: bool = False
+) -> bool:  # fmt: skip
     """out[i] = name(inputs[0][i], inputs[1][i], ..., a, b) for all i; `out` may be the first of `inputs`.
 
     a is the function's alpha, value, weight or exponent (mul_scalar by -1 negates); clamp is to [a, b]. Half types are
-    computed in float32 and rounded once. Returns False, and does nothing, if `tensor_lists` refuses the arrays.
+    computed in float32 and rounded once. `lasting` is that of `tensor_lists`. Returns False, and does nothing, if that
+    refuses the arrays.
     """
-    ready = prepared_foreach(name, out, *inputs, a=a, b=b)
+    ready = prepared_foreach(name, out, *inputs, a=a, b=b, lasting=lasting)
     if ready is None:
         return False
     ready()
@@ -69,13 +72,13 @@ def foreach(name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float 
 
 
 def prepared_foreach(
-    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0
+    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0, lasting: bool = False
 ) -> Callable[[], None] | None:
     """A function that does what `foreach` does and allocates nothing; None if `tensor_lists` refuses the arrays."""
     functor, count = FUNCTIONS[name]
     if len(inputs) != count:
         raise ValueError(f"foreach: {name} takes {count} lists, not {len(inputs)}")
-    lists = tensor_lists([out], inputs)
+    lists = tensor_lists([out], inputs, lasting)
     if lists is None:
         return None
     instance = f"foreach<{functor}, {C_NAMES[lists.dtype]}>"

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import is_array
 from ...backend.arrays.dtypes import FLOATS
+from ...backend.arrays.placement import on_one_device
 from ...core.extend import Float8Tensor, OpDef, Parameter, Tensor, as_number, matched, wrap_given
 from ..creation.from_data import as_tensor
 from .columns import LIST, Columns, Each, elements
@@ -114,8 +115,6 @@ def prepared(call: ListCall) -> ListCall:
 
 def _uniform(tensors: list[Tensor]) -> bool:
     """Whether all are on one device and of one float dtype, so that nothing is to be promoted."""
-    arrays, ndarray = [x._array for x in tensors], np.ndarray
+    arrays = [x._array for x in tensors]
     dtype = arrays[0].dtype
-    if dtype not in FLOATS or [x for x in arrays if x.dtype is not dtype]:
-        return False
-    return not [x for x in arrays if type(x) is not ndarray] or len({x.device for x in tensors}) == 1
+    return dtype in FLOATS and not [x for x in arrays if x.dtype is not dtype] and on_one_device(arrays)
