@@ -72,6 +72,12 @@ def adam(**settings: bool) -> Call:
     return optimizer_step.make(ag, [(64, 64)] * 100, "Adam", DEVICE, **settings)[0].step
 
 
+def add_lists() -> Call:
+    """The sum of two lists of 100 tensors of 64 by 64, in the memory of the first."""
+    target, other = ([ag.ones(64, 64, device=DEVICE) for _ in range(100)] for _ in range(2))
+    return lambda: ag.foreach.add_(target, other)
+
+
 def save_on_cpu(pin_memory: bool) -> Callable[[], Any]:
     return lambda: ag.autograd.graph.save_on_cpu(pin_memory=pin_memory)
 
@@ -88,6 +94,7 @@ STEPS: dict[str, Callable[[], Call]] = {
     "20 layers, save_on_cpu, pinned": lambda: behind_hooks(save_on_cpu(True)),
     "Adam, 100 parameters": adam,
     "Adam, 100 parameters, foreach": lambda: adam(foreach=True),
+    "foreach.add_, 100 tensors": add_lists,
 }  # fmt: skip
 
 
