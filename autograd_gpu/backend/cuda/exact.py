@@ -5,6 +5,8 @@
     fmod                     CuPy computes integers in float64, which has a 53-bit significand
     x.fill(-0.0)             CuPy does a memset for any zero and loses the sign, also for x[...] = -0.0 and for a copy
                              of a 0-d array from the host
+    y[1:] = y[:-1]           CuPy copies overlapping operands of ufuncs first, but not those of a memcpy, and not the
+                             value of an assignment by indices or a mask
 
 Operands are CuPy arrays or Python numbers, at least one of them an array.
 """
@@ -17,7 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays.dtypes import FLOATS, HALF, bfloat16, float32, int64, uint16
+from ..arrays.strides import address, extent, may_share_memory
 from . import runtime
+
+_BASIC = (int, slice, type(...))  # parts of a key that selects a view, with None
 
 
 def where(mask: Any, a: Any, b: Any) -> Any:
@@ -86,9 +91,24 @@ def _signs_differ(rest: Any, x: Any) -> Any:
     return (rest != 0) & ((rest < 0) != (x < 0))
 
 
-def assignable(value: Any, target: Any) -> Any:
-    """`value` for an assignment into the array `target`; -0.0 becomes a 0-d array for CuPy, which loses its sign."""
-    if type(target) is np.ndarray or not isinstance(value, (float, np.floating)):
+def assignable(value: Any, target: Any, key: Any = ...) -> Any:
+    """`value` for target[key] = value: for CuPy -0.0 becomes a 0-d array, since it loses its sign, and an array that
+    overlaps the elements written is copied."""
+    if type(target) is np.ndarray:
+        return value
+    if type(value) is type(target):
+        return value.copy() if may_share_memory(value, target) and _overlaps(value, target, key) else value
+    if not isinstance(value, (float, np.floating)):
         return value
     negative_zero = value == 0 and math.copysign(1.0, value) < 0
     return runtime.cupy().full((), value, target.dtype) if negative_zero else value
+
+
+def _overlaps(value: Any, target: Any, key: Any) -> bool:
+    """Whether an element of `value` may lie where target[key] = value writes another one."""
+    if all(part is None or isinstance(part, _BASIC) for part in (key if type(key) is tuple else (key,))):
+        target = target[key]
+        if (address(value), value.shape, value.strides) == (address(target), target.shape, target.strides):
+            return False
+    (begin, end), (first, last) = extent(value), extent(target)
+    return begin < last and first < end

@@ -167,7 +167,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
             refresh_if_stale(value)
         array = backend.to_device(value._array, x.device)
         bump_version(x)
-        x._array[...] = array
+        x._array[...] = exact.assignable(array, x._array)
     if recorded:
         overwrite(x, other)
     return x

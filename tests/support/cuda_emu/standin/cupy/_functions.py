@@ -317,8 +317,9 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ndarray | 
 
 
 def _by_memcpy(dst: ndarray, src: ndarray) -> bool:
-    order = dst.flags.c_contiguous and src.flags.c_contiguous or dst.flags.f_contiguous and src.flags.f_contiguous
-    return order and dst.dtype == src.dtype and dst.size == src.size
+    c = dst.flags.c_contiguous and src.flags.c_contiguous
+    f = dst.flags.f_contiguous and src.flags.f_contiguous
+    return (c or f) and dst.dtype == src.dtype and dst.size == src.size
 
 
 def fill_diagonal(a: ndarray, val: Any, wrap: bool = False) -> None:

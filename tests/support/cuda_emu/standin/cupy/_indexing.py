@@ -62,8 +62,8 @@ def setitem(self: ndarray, slices: Any, value: Any) -> None:
     order = _order_of_threads()
 
     def run() -> None:
-        places, values = _scattered(raw, source, wrapped(raws, sizes), order)
-        raw[places] = values
+        target, places, values = _scattered(raw, source, wrapped(raws, sizes), order)
+        target[places] = values
 
     accesses = [access(self, True), access(value, False), *_reads(parts)]
     current_queue().push(run, "assignment", accesses, by_arrays(len(accesses) - 2))
@@ -110,20 +110,22 @@ def scatter(self: ndarray, key: Any, value: Any, function: Any, dtypes: str) -> 
     order = _order_of_threads()
 
     def run() -> None:
-        places, values = _scattered(raw, source, wrapped(raws, sizes), order)
-        function.numpy.at(raw, places, values)
+        target, places, values = _scattered(raw, source, wrapped(raws, sizes), order)
+        function.numpy.at(target, places, values)
 
     current_queue().push(run, f"{function.__name__}.at", accesses, by_arrays(len(accesses) - 2))
 
 
 def _scattered(
     raw: np.ndarray, source: np.ndarray, key: tuple, order: Callable[[int], np.ndarray]
-) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Where raw[key] lies, element by element in the order of the threads, and the values for it."""
+) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
+    """`raw` in a dimension or more, and where raw[key] lies there, element by element in the order of the threads, and
+    the values for it."""
     places = np.arange(raw.size).reshape(raw.shape)[key]
     turns = order(places.size)
     values = np.broadcast_to(source, places.shape).ravel()[turns]
-    return np.unravel_index(places.ravel()[turns], raw.shape), values
+    target = raw if raw.ndim else raw.reshape(1)
+    return target, np.unravel_index(places.ravel()[turns], target.shape), values
 
 
 def put(a: ndarray, ind: Any, v: Any, mode: str = "wrap") -> None:
