@@ -7,6 +7,7 @@
                              of a 0-d array from the host
     y[1:] = y[:-1]           CuPy copies overlapping operands of ufuncs first, but not those of a memcpy, and not the
                              value of an assignment by indices or a mask
+    concatenate              of more than eight arrays CuPy copies the addresses to the device, which a capture refuses
 
 Operands are CuPy arrays or Python numbers, at least one of them an array.
 """
@@ -14,6 +15,7 @@ Operands are CuPy arrays or Python numbers, at least one of them an array.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from ..arrays.dtypes import FLOATS, HALF, bfloat16, float32, int64, uint16
 from ..arrays.strides import address, extent, may_share_memory
 from . import runtime
 
+_JOINED_BY_COPIES = 8  # arrays that CuPy joins without a table of their addresses
 _BASIC = (int, slice, type(...))  # parts of a key that selects a view, with None
 
 
@@ -44,6 +47,14 @@ def _bits(x: Any) -> Any:
     if isinstance(x, runtime.cupy().ndarray):
         return x.view(uint16)
     return np.asarray(x, bfloat16).view(uint16)[()]
+
+
+def concatenate(xp: Any, arrays: Sequence[Any], axis: int) -> Any:
+    """xp.concatenate; while a stream of CuPy captures, of eight arrays at a time."""
+    if xp is np or len(arrays) <= _JOINED_BY_COPIES or not xp.cuda.get_current_stream().is_capturing():
+        return xp.concatenate(arrays, axis)
+    groups = range(0, len(arrays), _JOINED_BY_COPIES)
+    return concatenate(xp, [xp.concatenate(arrays[i : i + _JOINED_BY_COPIES], axis) for i in groups], axis)
 
 
 def remainder(a: Any, b: Any) -> Any:
