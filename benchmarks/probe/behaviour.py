@@ -162,6 +162,7 @@ def sticky(lab: Lab) -> Found:
     with stream:
         cp.RawKernel(code, "wild")((1,), (1,), (np.uint64(64),))
     calls = {"synchronize": stream.synchronize, "again": stream.synchronize, "query": lambda: stream.done,
+             "our query": lambda: ag.cuda.current_stream().query(),
              "another stream": lambda: cp.cuda.Stream(non_blocking=True), "allocation": lambda: cp.cuda.alloc(1 << 28),
              "deviceSynchronize": lab.wait}  # fmt: skip
     said = {}

@@ -104,12 +104,13 @@ def _signs_differ(rest: Any, x: Any) -> Any:
 
 def assignable(value: Any, target: Any, key: Any = ...) -> Any:
     """`value` for target[key] = value: for CuPy -0.0 becomes a 0-d array, since it loses its sign, and an array that
-    overlaps the elements written is copied."""
-    if type(target) is np.ndarray:
-        return value
+    overlaps the elements written is copied. NumPy copies it, but for vectors: y[::2] = y[:4] reads what it has written.
+    """
     if type(value) is type(target):
+        if type(value) is np.ndarray and (value.ndim != 1 or value.base is None):
+            return value
         return value.copy() if may_share_memory(value, target) and _overlaps(value, target, key) else value
-    if not isinstance(value, (float, np.floating)):
+    if type(target) is np.ndarray or not isinstance(value, (float, np.floating)):
         return value
     negative_zero = value == 0 and math.copysign(1.0, value) < 0
     return runtime.cupy().full((), value, target.dtype) if negative_zero else value
