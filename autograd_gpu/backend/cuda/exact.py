@@ -107,13 +107,18 @@ def assignable(value: Any, target: Any, key: Any = ...) -> Any:
     overlaps the elements written is copied. NumPy copies it, but for vectors: y[::2] = y[:4] reads what it has written.
     """
     if type(value) is type(target):
-        if type(value) is np.ndarray and (value.ndim != 1 or value.base is None):
+        if type(value) is np.ndarray and (value.ndim != 1 or (owner := value.base) is None or _apart(owner, target)):
             return value
         return value.copy() if may_share_memory(value, target) and _overlaps(value, target, key) else value
     if type(target) is np.ndarray or not isinstance(value, (float, np.floating)):
         return value
     negative_zero = value == 0 and math.copysign(1.0, value) < 0
     return runtime.cupy().full((), value, target.dtype) if negative_zero else value
+
+
+def _apart(owner: Any, target: np.ndarray) -> bool:
+    """Whether a view of the NumPy array `owner` certainly shares no memory with `target`."""
+    return type(owner) is np.ndarray and owner.base is None and owner is not target and owner is not target.base
 
 
 def _overlaps(value: Any, target: Any, key: Any) -> bool:
