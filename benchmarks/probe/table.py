@@ -23,8 +23,8 @@ class Lab:
         self.emulated = hasattr(self.cp, "_emulation")
         self.random = np.random.default_rng(0)
 
-    def size(self, real: int, emulated: int) -> int:
-        """A size that tells something on a GPU; the stand-in is slow."""
+    def size(self, real: Any, emulated: Any) -> Any:
+        """A size, or sizes, that tells something on a GPU; the stand-in is slow."""
         return emulated if self.emulated else real
 
     def normal(self, *shape: int, dtype: Any = np.float32) -> Any:

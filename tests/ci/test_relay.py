@@ -1,5 +1,6 @@
 """Jobs and workloads that share a process: one that fails, crashes, hangs or takes too long is lost alone."""
 
+import atexit
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.cpu, pytest.mark.more]
 
 def do(name, seconds):
     """What the jobs below do, by their names."""
+    atexit.register(print, f"the process of {name} shuts down", flush=True)
     if name == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
     if name == "leave":
@@ -55,6 +57,12 @@ def test_a_crash_loses_one_job(run):
     assert result["crash"].lost == "its process ended with SIGSEGV"
     assert result["leave"].lost == "its process ended with exit code 3"
     assert len({pid(result[name]) for name in "abc"}) == 3
+
+
+def test_what_a_spoiled_process_holds_is_not_finalized(run, capfd):
+    result = run("a", "spoil", "b")
+    assert pid(result["a"]) == pid(result["spoil"]) != pid(result["b"])
+    assert capfd.readouterr() == ("the process of b shuts down\n", "")
 
 
 def test_a_hanging_job_is_killed(run):

@@ -229,10 +229,11 @@ def test_graph_replays_on_new_data(xp):
     (lambda xp, s, a: s.record().synchronize(), RuntimeError, "cudaErrorCapturedEvent", True),
     (lambda xp, s, a: a.get(), RuntimeError, "D2H transfers are disallowed", False),
     (lambda xp, s, a: xp.asarray(np.ones(3)), RuntimeError, "H2D transfers are disallowed", False),
+    (lambda xp, s, a: xp.stack([a] * 9), RuntimeError, "H2D transfers are disallowed", False),
     (lambda xp, s, a: a.data.memset(0, 8), RuntimeError, "synchronous API calls are disallowed", False),
     (lambda xp, s, a: a @ a.T, NotImplementedError, "cuBLAS API during stream capture is currently unsupported", False),
     (lambda xp, s, a: xp.random.rand(3), NotImplementedError, "cuRAND API during stream capture", False),
-], ids=["stream", "device", "event", "get", "asarray", "memset", "matmul", "rand"])  # fmt: skip
+], ids=["stream", "device", "event", "get", "asarray", "stack", "memset", "matmul", "rand"])  # fmt: skip
 def test_what_a_capture_refuses(xp, refused, error, text, spoils):
     stream = xp.cuda.Stream(non_blocking=True)
     with stream:

@@ -146,6 +146,47 @@ def test_gemm_results_that_overlap(cp):
         )  # fmt: skip
 
 
+# ---- undefined results ---------------------------------------------------------------------------------
+
+
+OVERLAPS = {
+    "memcpy": lambda cp, a: a.__setitem__(slice(1, None), a[:-1]),
+    "rows": lambda cp, a: a.reshape(N // 4, 4).__setitem__(slice(1, None), a.reshape(N // 4, 4)[:-1]),
+    "copyto": lambda cp, a: cp.copyto(a[1:], a[:-1]),
+    "indices": lambda cp, a: a.__setitem__(cp.arange(3), a[1:4]),
+    "mask": lambda cp, a: a[:3].__setitem__(cp.ones(3, bool), a[1:4]),
+    "add.at": lambda cp, a: cp.add.at(a, cp.arange(3), a[1:4]),
+    "memcpyAsync": lambda cp, a: cp.cuda.runtime.memcpyAsync(a.data.ptr + 4, a.data.ptr, 64, 3, 0),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_overlaps_that_nobody_copies_first(cp, schedule, name):
+    """CuPy checks the operands of ufuncs only."""
+    (a,) = ready(cp, 1)
+    with found("HazardError", "overlap"):
+        OVERLAPS[name](cp, a)
+
+
+def test_overlaps_that_cupy_copies_first(cp, schedule):
+    a, expected = cp.arange(8.0), np.arange(8.0)
+    for array in (a, expected):
+        array[1:] += array[:-1]
+        array[::-1] = array
+        array[::2] = array[:4]
+        array[...] = array
+    assert a.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("schedule", "last"), [("late", 1), ("eager", 2)], indirect=["schedule"])
+def test_which_of_several_values_stays(cp, schedule, last):
+    """None of them for sure: the order of threads is that of the schedule."""
+    a = cp.zeros(4)
+    a[cp.asarray([1, 1, 3])] = cp.asarray([1.0, 2.0, 3.0])
+    a.put([2, 6], [1.0, 2.0])
+    assert a.tolist() == [0, last, last, 3]
+
+
 # ---- the rest ------------------------------------------------------------------------------------------
 
 

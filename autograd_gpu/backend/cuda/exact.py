@@ -5,6 +5,9 @@
     fmod                     CuPy computes integers in float64, which has a 53-bit significand
     x.fill(-0.0)             CuPy does a memset for any zero and loses the sign, also for x[...] = -0.0 and for a copy
                              of a 0-d array from the host
+    y[1:] = y[:-1]           CuPy copies overlapping operands of ufuncs first, but not those of a memcpy, and not the
+                             value of an assignment by indices or a mask
+    concatenate              of more than eight arrays CuPy copies the addresses to the device, which a capture refuses
 
 Operands are CuPy arrays or Python numbers, at least one of them an array.
 """
@@ -12,12 +15,17 @@ Operands are CuPy arrays or Python numbers, at least one of them an array.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..arrays.dtypes import FLOATS, HALF, bfloat16, float32, int64, uint16
+from ..arrays.strides import address, extent, may_share_memory
 from . import runtime
+
+_JOINED_BY_COPIES = 8  # arrays that CuPy joins without a table of their addresses
+_BASIC = (int, slice, type(...))  # parts of a key that selects a view, with None
 
 
 def where(mask: Any, a: Any, b: Any) -> Any:
@@ -39,6 +47,14 @@ def _bits(x: Any) -> Any:
     if isinstance(x, runtime.cupy().ndarray):
         return x.view(uint16)
     return np.asarray(x, bfloat16).view(uint16)[()]
+
+
+def concatenate(xp: Any, arrays: Sequence[Any], axis: int) -> Any:
+    """xp.concatenate; while a stream of CuPy captures, of eight arrays at a time."""
+    if xp is np or len(arrays) <= _JOINED_BY_COPIES or not xp.cuda.get_current_stream().is_capturing():
+        return xp.concatenate(arrays, axis)
+    groups = range(0, len(arrays), _JOINED_BY_COPIES)
+    return concatenate(xp, [xp.concatenate(arrays[i : i + _JOINED_BY_COPIES], axis) for i in groups], axis)
 
 
 def remainder(a: Any, b: Any) -> Any:
@@ -86,9 +102,30 @@ def _signs_differ(rest: Any, x: Any) -> Any:
     return (rest != 0) & ((rest < 0) != (x < 0))
 
 
-def assignable(value: Any, target: Any) -> Any:
-    """`value` for an assignment into the array `target`; -0.0 becomes a 0-d array for CuPy, which loses its sign."""
+def assignable(value: Any, target: Any, key: Any = ...) -> Any:
+    """`value` for target[key] = value: for CuPy -0.0 becomes a 0-d array, since it loses its sign, and an array that
+    overlaps the elements written is copied. NumPy copies it, but for vectors: y[::2] = y[:4] reads what it has written.
+    """
+    if type(value) is type(target):
+        if type(value) is np.ndarray and (value.ndim != 1 or (owner := value.base) is None or _apart(owner, target)):
+            return value
+        return value.copy() if may_share_memory(value, target) and _overlaps(value, target, key) else value
     if type(target) is np.ndarray or not isinstance(value, (float, np.floating)):
         return value
     negative_zero = value == 0 and math.copysign(1.0, value) < 0
     return runtime.cupy().full((), value, target.dtype) if negative_zero else value
+
+
+def _apart(owner: Any, target: np.ndarray) -> bool:
+    """Whether a view of the NumPy array `owner` certainly shares no memory with `target`."""
+    return type(owner) is np.ndarray and owner.base is None and owner is not target and owner is not target.base
+
+
+def _overlaps(value: Any, target: Any, key: Any) -> bool:
+    """Whether an element of `value` may lie where target[key] = value writes another one."""
+    if all(part is None or isinstance(part, _BASIC) for part in (key if type(key) is tuple else (key,))):
+        target = target[key]
+        if (address(value), value.shape, value.strides) == (address(target), target.shape, target.strides):
+            return False
+    (begin, end), (first, last) = extent(value), extent(target)
+    return begin < last and first < end

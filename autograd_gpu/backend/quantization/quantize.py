@@ -5,6 +5,8 @@
    device.
 3. A code is the value divided by the scale, rounded once. NaN stays NaN; infinity stays infinity, but becomes NaN in
    float8_e4m3fn, which has no infinity.
+
+CUDA takes float32 and bfloat16 numbers below 2^-126 for zeros (kernels/loader.py).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 
 from ... import errors
 from ...backend.arrays import dtypes
+from ...backend.cuda import exact
 from ...core.extend import (
     RECORD,
     OpDef,
@@ -109,7 +110,7 @@ def _write(out: Tensor, result: Tensor) -> None:
     array = result._array
     bump_version(out)
     if out._array.shape == array.shape:
-        out._array[...] = array
+        out._array[...] = exact.assignable(array, out._array)
         return
     if out._array.size:
         errors.warn_user(RESIZED.format(list(out.shape), list(array.shape)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import backend, errors
 from ...backend.arrays.dtypes import FULL_FLOATS, HALF, float32
+from ...backend.cuda import exact
 from ...backend.cuda import foreach as launches
 from ...core.extend import OpDef
 from .columns import LIST, Columns, Each, elements, groups, length, parameters
@@ -73,7 +74,7 @@ def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
         done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
     for target, source, result in zip(targets, sources, done, strict=True):
         if result is None:
-            target[...] = source
+            target[...] = exact.assignable(source, target)
 
 
 def on_cpu(arrays: Sequence[Any]) -> bool:

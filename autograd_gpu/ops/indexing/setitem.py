@@ -78,7 +78,7 @@ def _without_leading_ones(value: Any) -> Any:
 def _assign(x: Tensor, target: Any, key: Any, array: Any) -> None:
     """target[key] = array in x's memory; raises before anything is written."""
     array = fitting(array, target.dtype) if type(array) is int else array
-    array, written = exact.assignable(array, target), True
+    array, written = exact.assignable(array, target, key), True
     try:
         target[key] = array
     except (IndexError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import errors
 from ...backend.arrays import dtypes, strides
+from ...backend.cuda import exact
 from ...core.extend import (
     INFERENCE_STORAGE,
     RECORD,
@@ -122,7 +123,7 @@ def in_place(function: Any, name: str) -> Any:
             return x
         check_result(name, x, result)
         bump_version(x)
-        x._array[...] = result._array
+        x._array[...] = exact.assignable(result._array, x._array)
         return x
 
     return named(method, function, name, f"`{name[:-1]}` of x, written into x, which is returned.")
@@ -182,7 +183,7 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     if not apart and sys.getrefcount(original) > ALONE:  # a node saved it
         original._array = array.copy()
     bump_version(x)
-    array[...] = result._array
+    array[...] = exact.assignable(result._array, array)
     if in_level:
         push_written(x, result)
     if not MODES.bits & (GRAD_OFF | INFERENCE):

@@ -156,7 +156,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
         if recorded:
             refresh_if_stale(other)
         bump_version(x)
-        x._array[...] = other._array
+        x._array[...] = exact.assignable(other._array, x._array)
     else:
         value = other if isinstance(other, Tensor) else as_tensor(np.asarray(other) if _is_number(other) else other)
         check_fits("copy_", x, value.shape)
@@ -167,7 +167,7 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
             refresh_if_stale(value)
         array = backend.to_device(value._array, x.device)
         bump_version(x)
-        x._array[...] = array
+        x._array[...] = exact.assignable(array, x._array)
     if recorded:
         overwrite(x, other)
     return x

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...backend.cuda import exact
 from ...core.extend import LINEAR, PROMOTE, Tensor, counted_from_right, defop, expanded, public, rank
 from ..creation.factories import zeros
 from ..indexing.basic_index import from_right, key_along, wrap_dim
@@ -18,7 +19,7 @@ from .reshape import reshape
 
 def _cat(xp, *tensors, dim=0):
     try:
-        return xp.concatenate(tensors, dim)
+        return exact.concatenate(xp, tensors, dim)
     except ValueError:
         nonempty = [x for x in tensors if x.shape != (0,)] or tensors  # PyTorch skips empty vectors
         if len(nonempty) < len(tensors):
@@ -89,7 +90,7 @@ def _stack(xp, *tensors, dim=0):
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                                f"{list(x.shape)} at entry {i}")
     expanded = (*shape[:at], 1, *shape[at:])
-    return xp.concatenate([x.reshape(expanded) for x in tensors], at)
+    return exact.concatenate(xp, [x.reshape(expanded) for x in tensors], at)
 
 
 def _stack_in_numpy(tensors, dim):

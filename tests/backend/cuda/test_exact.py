@@ -161,3 +161,23 @@ def test_negative_zero_keeps_its_sign(way, dtype):
     assert result.size
     assert not result.any()
     assert np.signbit(result).all()
+
+
+@pytest.mark.parametrize("join", [ag.cat, ag.stack])
+@pytest.mark.parametrize("count", [8, 9, 100])
+def test_many_arrays_are_joined_in_a_capture(join, count):
+    import cupy
+
+    parts = [on_cuda(np.full((2, 3), k, "float32")) for k in range(count)]
+    host, stream = [part.cpu().numpy() for part in parts], cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        eager = join(parts, 1)
+        stream.synchronize()
+        stream.begin_capture()
+        joined = join(parts, 1)
+        stream.end_capture().launch(stream)
+        stream.synchronize()
+    expected = (np.concatenate if join is ag.cat else np.stack)(host, 1)
+    same(eager, expected)
+    same(joined, expected)

@@ -1,11 +1,13 @@
 """backend/quantization/quantize.py on both devices: codes, scales, and what comes back."""
 
+from contextlib import nullcontext
 
 import kernel_references as references
 import ml_dtypes
 import numpy as np
 import pytest
 from checkout import ROOT
+from flushing import flushing
 
 import autograd_gpu as ag
 from autograd_gpu import backend, profiler
@@ -59,15 +61,20 @@ def relative_error(x, dtype, granularity="tensor"):
     return np.linalg.norm(back - numbers(x)) / np.linalg.norm(numbers(x))
 
 
-def check(array, x, dtype, granularity="tensor"):
-    """`array` on the device has the numbers of x: codes are ml_dtypes' of x / scale, and the scale fits the rows."""
-    q = quantize(array, dtype, granularity)
+def check(array, x, dtype, granularity="tensor", flushes=False):
+    """`array` on the device has the numbers of x: codes are ml_dtypes' of x / scale, and the scale fits the rows.
+
+    With `flushes` float32 numbers below 2^-126 are zeros, on a GPU and so in the emulator.
+    """
+    emulated = hasattr(backend.namespace(array), "_emulation")
+    with flushing() if flushes and emulated else nullcontext():
+        q = quantize(array, dtype, granularity)
+        result, back = to_numpy(q.codes), to_numpy(dequantize(q))
     by_row = granularity == "row" and x.ndim
     matrix = x.reshape(np.prod(x.shape[:-1], dtype=int), x.shape[-1]) if by_row else x.reshape(1, -1)
-    codes, scale = references.quantize(matrix, dtype)
+    codes, scale = references.quantize(matrix, dtype, flushes=flushes)
     assert (q.dtype, q.source) == (dtype, x.dtype)
     bits = np.dtype(f"u{dtype.itemsize}")
-    result = to_numpy(q.codes)
     assert result.shape == x.shape
     assert result.dtype == FORMATS[dtype].codes
     same = result.view(bits) == codes.view(bits).reshape(x.shape)
@@ -80,9 +87,8 @@ def check(array, x, dtype, granularity="tensor"):
         assert q.scale.dtype == kernels.wide(x.dtype)
         np.testing.assert_array_equal(to_numpy(q.scale).ravel(), scale.ravel())
     assert q.nbytes == q.codes.nbytes + (0 if scale is None else scale.nbytes)
-    back = to_numpy(dequantize(q))
     assert back.dtype == x.dtype
-    expected = references.dequantize(codes, scale, dtype, x.dtype).reshape(x.shape)
+    expected = references.dequantize(codes, scale, dtype, x.dtype, flushes).reshape(x.shape)
     np.testing.assert_array_equal(back.astype(float64), expected.astype(float64))
     return q
 
@@ -132,16 +138,20 @@ SIZES = [1e-45, 1e-41, 1e-38, 2e-38, 1e-30, 1e-8, 1e-3, 1.0, 448.0, 449.0, 65504
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", FORMATS, ids=str)
-def test_range_of_float32(put, granularity, dtype, size):
-    """Scales are normal numbers; nothing becomes infinite; the relative error is that of the format from 1e-37 up."""
-    x = (np.linspace(-1, 1, 33) * size).astype(float32).reshape(3, 11)
-    q = check(put(x), x, dtype, granularity)
+def test_range_of_float32(put, device, granularity, dtype, size):
+    """Scales are normal numbers; nothing becomes infinite; the relative error is that of the format from 1e-37 up.
+
+    CUDA takes numbers below 2^-126 for zeros.
+    """
+    x, flushes = (np.linspace(-1, 1, 33) * size).astype(float32).reshape(3, 11), device == "cuda"
+    q = check(put(x), x, dtype, granularity, flushes)
     if q.scale is not None:
         assert (to_numpy(q.scale) >= np.finfo(float32).smallest_normal).all()
         assert np.isfinite(1 / to_numpy(q.scale)).all()
     back = numbers(dequantize(q))
     assert np.isfinite(back).all()
-    assert np.abs(back - x).max() <= max(size * half_digit(dtype), 2.0**-126 * half_digit(dtype))
+    flushed = 2.0**-126 if flushes else 0
+    assert np.abs(back - x).max() <= max(size * half_digit(dtype), 2.0**-126 * half_digit(dtype), flushed)
 
 
 def half_digit(dtype):

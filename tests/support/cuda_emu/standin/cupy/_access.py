@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _clock
 from ._emulation import SETTINGS
+from ._errors import HazardError
 from ._memory import find, view
 from ._state import CURRENT, current_queue
 
@@ -41,6 +42,13 @@ def check_device(array: Any) -> None:
     if array.data.device_id != CURRENT.device:
         raise ValueError(f"The device where the array resides ({array.data.device_id}) is different from the current "
                          f"device ({CURRENT.device}). Peer access is unavailable between these devices.")
+
+
+def refuse_overlap(what: str, target: Any, source: Any) -> None:
+    """HazardError for an operation that reads memory of `source` while others of its threads write `target` there."""
+    if source.size and target.size and np.shares_memory(target._a, source._a):
+        raise HazardError(f"{what}: the target overlaps the source, and CuPy copies neither first, so what is read is "
+                          "undefined; copy the source before")
 
 
 def upload(target: Any, source: np.ndarray, stream: Any = None) -> None:

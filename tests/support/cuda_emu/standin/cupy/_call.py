@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from . import _launches, _rules
-from ._access import access, check_device
+from ._access import access, check_device, upload
 from ._array import as_array, ndarray, new
 from ._emulation import SETTINGS
 from ._state import current_queue
 
 _REMEMBERED = 8192
+_INT64 = np.dtype(np.int64)
 _PLAIN = frozenset((bool, int, float, complex, str, type(None), type(Ellipsis), type))
 _results: dict[Any, Any] = {}
 
@@ -99,6 +100,8 @@ def call(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: d
     for array in arrays:
         check_device(array)
         accesses.append(access(array, False))
+    for shape in _rules.tables(name, args, kwargs, out):
+        upload(new(shape, _INT64), np.zeros(shape, _INT64))
     kernels = _rules.of_call(name, args, kwargs, out) if _launches.ACTIVE else None
     current_queue().push(_store(function, raw_args, raw_kwargs, results), name, accesses, kernels)
     return results

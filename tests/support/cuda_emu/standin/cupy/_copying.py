@@ -36,6 +36,8 @@ def _copy(dst: int, src: int, size: int, queue: Queue) -> None:
         queue.capture.refuse()
     data = np.frombuffer(ctypes.string_at(src, size), BYTES) if source is None else source[3]
     into = np.frombuffer((ctypes.c_char * size).from_address(dst), BYTES) if target is None else target[3]
+    if dst < src + size and src < dst + size and dst != src:
+        raise HazardError(f"a copy of {size} bytes from {src:#x} to {dst:#x}: the two overlap, which is undefined")
     accesses = [found for found in (target, source) if found is not None]
     inside = len(accesses) == 2 and not any(block.pinned for block, *_ in accesses)
     queue.push(lambda: np.copyto(into, data), "memcpy" if inside else "memcpy with the host", accesses)

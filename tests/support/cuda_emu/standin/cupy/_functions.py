@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import _creation, _indexing, _loops, _reductions
+from ._access import refuse_overlap
 from ._array import as_array, ndarray, viewed
 from ._call import call, call_now, change, unpack
 from ._errors import CompileException
@@ -38,7 +39,7 @@ NOW = frozenset((
     "polyfit", "roots", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique", "unique_all", "unique_counts",
     "unique_inverse", "unique_values",
 ))  # fmt: skip
-CHANGING = frozenset(("place", "put", "put_along_axis", "putmask"))
+CHANGING = frozenset(("place", "put_along_axis", "putmask"))
 METADATA = frozenset((
     "can_cast", "common_type", "iscomplexobj", "isfortran", "isrealobj", "isscalar", "issubdtype", "may_share_memory",
     "min_scalar_type", "mintypecode", "ndim", "promote_types", "result_type", "shape", "shares_memory", "size",
@@ -176,8 +177,6 @@ def _now(name: str, numpy_function: Callable[..., Any], *args: Any, **kwargs: An
 def _change(name: str, numpy_function: Callable[..., Any], target: ndarray, *args: Any, **kwargs: Any) -> None:
     if type(target) is not ndarray:
         raise TypeError(f"cupy.{name} changes a cupy.ndarray, not {type(target)}")
-    if name == "put":
-        kwargs.setdefault("mode", "wrap")
     change(name, target, functools.partial(numpy_function, **kwargs), args)
 
 
@@ -250,9 +249,12 @@ def check_sortable(dtype: np.dtype, kind: str | None) -> None:
 
 
 def _check_scanned(name: str, out: Any, a: Any, axis: Any = None, dtype: Any = None) -> None:
-    """CompileException for elements of bfloat16: CuPy's kernels for scans use += and *=, which its bfloat16 lacks."""
+    """CompileException for elements of bfloat16: CuPy's kernels for scans use += and *=, which its bfloat16 lacks.
+
+    A scan of nothing along an axis compiles its kernel all the same, unless it is that axis that has no elements.
+    """
     kept = np.dtype(dtype) if dtype is not None else a.dtype if out is None else out.dtype
-    if kept.name == "bfloat16" and a.size:
+    if kept.name == "bfloat16" and (a.size if axis is None else a.shape[axis]):
         operator = "*=" if "prod" in name else "+="
         raise CompileException(f'error: no operator "{operator}" matches these operands', "", name, ())
 
@@ -308,8 +310,16 @@ def clip(a: ndarray, a_min: Any, a_max: Any, out: ndarray | None = None) -> ndar
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ndarray | None = None) -> None:
     if not np.can_cast(src.dtype if hasattr(src, "dtype") else np.result_type(src), dst.dtype, casting):
         raise TypeError(f"Cannot cast array data to {dst.dtype!r} according to the rule {casting!r}")
+    if where is None and isinstance(src, ndarray) and _by_memcpy(dst, src) and src.data.ptr != dst.data.ptr:
+        refuse_overlap("copyto", dst, src)
     given = (src,) if where is None else (src, casting, where)
     change("copyto", dst, np.copyto, given)
+
+
+def _by_memcpy(dst: ndarray, src: ndarray) -> bool:
+    c = dst.flags.c_contiguous and src.flags.c_contiguous
+    f = dst.flags.f_contiguous and src.flags.f_contiguous
+    return (c or f) and dst.dtype == src.dtype and dst.size == src.size
 
 
 def fill_diagonal(a: ndarray, val: Any, wrap: bool = False) -> None:
@@ -332,4 +342,4 @@ def own() -> dict[str, Any]:
     own = {name: value for name, value in vars(_creation).items() if name in API["cupy"] and callable(value)}
     return {**own, "asanyarray": _creation.asarray, "broadcast_arrays": broadcast_arrays, "copyto": copyto,
             "fill_diagonal": fill_diagonal, "where": where, "tril": tril, "triu": triu, "clip": clip,
-            "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip
+            "put": _indexing.put, "take": _indexing.take, "take_along_axis": _indexing.take_along_axis}  # fmt: skip

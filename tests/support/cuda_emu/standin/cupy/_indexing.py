@@ -1,4 +1,8 @@
-"""x[key], x[key] = value and scattering. As in CuPy, integers in arrays that are out of range wrap around silently."""
+"""x[key], x[key] = value and scattering. As in CuPy, integers in arrays that are out of range wrap around silently.
+
+What CUDA leaves undefined: which of several values for one element stays (here the order goes by the schedule), and a
+value that overlaps the elements written, by a key with arrays or by memcpy (here a HazardError).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ._access import access, check_device
+from ._access import access, check_device, refuse_overlap
 from ._array import as_array, copied, ndarray, new, viewed
-from ._call import call, to_device, wait_for
+from ._call import call, change, to_device, wait_for
 from ._creation import array
 from ._emulation import SETTINGS
 from ._rules import by_arrays
@@ -53,10 +57,13 @@ def setitem(self: ndarray, slices: Any, value: Any) -> None:
     parts = without_masks(self, parts)
     shape = _shape(self, parts)
     value = _value(self, value, shape)
+    refuse_overlap("x[indices] = value", self, value)
     raw, source, raws, sizes = self._a, value._a, _views(parts), _sizes(self._a, parts)
+    order = _order_of_threads()
 
     def run() -> None:
-        raw[wrapped(raws, sizes)] = source
+        target, places, values = _scattered(raw, source, wrapped(raws, sizes), order)
+        target[places] = values
 
     accesses = [access(self, True), access(value, False), *_reads(parts)]
     current_queue().push(run, "assignment", accesses, by_arrays(len(accesses) - 2))
@@ -74,7 +81,10 @@ def _assign(target: ndarray, value: Any) -> None:
         np.broadcast_to(values, raw.shape)
     except ValueError:
         raise ValueError(f"could not broadcast input array from shape {values.shape} into shape {raw.shape}") from None
-    itself = source.data.ptr == target.data.ptr and (source.shape, source.strides) == (target.shape, target.strides)
+    alike = (values.shape, values.strides) == (raw.shape, raw.strides)
+    itself = alike and source.data.ptr == target.data.ptr
+    if alike and not itself and raw.flags.c_contiguous and values.dtype == raw.dtype:  # a memcpy; others copy first
+        refuse_overlap("x[...] = y", target, source)
     accesses = [access(target, True), access(source, False)]
     current_queue().push(
         lambda: np.copyto(raw, values, casting="unsafe"), "assignment", accesses, 0 if itself else 1
@@ -94,20 +104,44 @@ def scatter(self: ndarray, key: Any, value: Any, function: Any, dtypes: str) -> 
     check_device(self)
     parts = without_masks(self, parts)
     value = _value(self, value, _shape(self, parts))
+    refuse_overlap(f"{function.__name__}.at", self, value)
     raw, source, raws, sizes = self._a, value._a, _views(parts), _sizes(self._a, parts)
     accesses = [access(self, True), access(value, False), *_reads(parts)]
-    order = _order_of_atomics()
+    order = _order_of_threads()
 
     def run() -> None:
-        places = np.arange(raw.size).reshape(raw.shape)[wrapped(raws, sizes)]
-        turns = order(places.size)
-        values = np.broadcast_to(source, places.shape).ravel()[turns]
-        function.numpy.at(raw, np.unravel_index(places.ravel()[turns], raw.shape), values)
+        target, places, values = _scattered(raw, source, wrapped(raws, sizes), order)
+        function.numpy.at(target, places, values)
 
     current_queue().push(run, f"{function.__name__}.at", accesses, by_arrays(len(accesses) - 2))
 
 
-def _order_of_atomics() -> Callable[[int], np.ndarray]:
+def _scattered(
+    raw: np.ndarray, source: np.ndarray, key: tuple, order: Callable[[int], np.ndarray]
+) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
+    """`raw` in a dimension or more, and where raw[key] lies there, element by element in the order of the threads, and
+    the values for it."""
+    places = np.arange(raw.size).reshape(raw.shape)[key]
+    turns = order(places.size)
+    values = np.broadcast_to(source, places.shape).ravel()[turns]
+    target = raw if raw.ndim else raw.reshape(1)
+    return target, np.unravel_index(places.ravel()[turns], target.shape), values
+
+
+def put(a: ndarray, ind: Any, v: Any, mode: str = "wrap") -> None:
+    if type(a) is not ndarray:
+        raise TypeError(f"cupy.put changes a cupy.ndarray, not {type(a)}")
+    order = _order_of_threads()
+
+    def run(raw: np.ndarray, indices: Any, values: Any) -> None:
+        indices = np.ravel(indices)
+        turns = order(indices.size)
+        np.put(raw, indices[turns], np.resize(values, indices.size)[turns], mode=mode)
+
+    change("put", a, run, (ind, v))
+
+
+def _order_of_threads() -> Callable[[int], np.ndarray]:
     """In which order elements are scattered: on a GPU in any, here in that of the schedule, as kernels' threads are."""
     if SETTINGS.schedule == "random":
         return np.random.default_rng(SETTINGS.random.randrange(1 << 30)).permutation

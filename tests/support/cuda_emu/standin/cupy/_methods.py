@@ -73,7 +73,7 @@ def _check_sorting(x: ndarray, kind: str | None) -> None:
 
 def put(self: ndarray, indices: Any, values: Any, mode: str = "wrap") -> None:
     where, what = _creation.array(indices, copy=None), _creation.array(values, copy=None)
-    _functions.function("put")(self, where, what, mode=mode)
+    _indexing.put(self, where, what, mode)
 
 
 def reduce(self: ndarray) -> tuple:

@@ -75,12 +75,27 @@ def _place(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
 
 
 def _joined(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """A copy for each array; more than eight small ones of one dtype by a single kernel."""
-    arrays = args[0]
+    """A copy for each array, or a single kernel."""
+    return 1 if _by_one_kernel(args[0], out) else sum(x.size > 0 for x in args[0])
+
+
+def _by_one_kernel(arrays: Sequence[ndarray], out: Any) -> bool:
+    """Whether a single kernel joins the arrays: more than eight small ones of the result's dtype."""
     small = sum(x.nbytes for x in arrays) < 2 * 1024 * 1024 * len(arrays)
-    if len(arrays) > 8 and small and len({x.dtype for x in arrays}) == 1:
-        return 1
-    return sum(x.size > 0 for x in arrays)
+    return len(arrays) > 8 and small and len({x.dtype for x in (*arrays, *([] if out is None else [out]))}) == 1
+
+
+def tables(name: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> list[tuple[int, ...]]:
+    """The shapes of the tables that a kernel which joins many arrays reads, and CuPy copies to the device before: their
+    addresses; ends and strides, too, if they are not contiguous or differ in size along the axis."""
+    if name not in ("concatenate", "stack", "hstack", "vstack") or not _by_one_kernel(args[0], out):
+        return []
+    arrays, first = args[0], args[0][0]
+    axis = min(1, first.ndim - 1) if name == "hstack" else kwargs.get("axis", args[1] if len(args) > 1 else 0)
+    sizes = {1 if name == "stack" or not x.ndim else x.size if axis is None else x.shape[axis] for x in arrays}
+    alike = len(sizes) == 1 and all(x.flags.c_contiguous for x in arrays)
+    count = len(arrays)
+    return [(count,)] if alike else [(count,), (count,), (count, max(1, first.ndim))]
 
 
 def _taken_along(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
