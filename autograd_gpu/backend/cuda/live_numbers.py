@@ -9,6 +9,7 @@ page-locked memory fills the block.
 from __future__ import annotations
 
 import operator
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from . import runtime
 
 SLOTS = 8192  # of 8 bytes
 Refresh = Callable[[], Any]  # returns a sequence of float64 or uint64 numbers
+# Page-locked memory, and the event behind its last copy: of all graphs, since a graph may be dropped before that ran.
+_RING: deque[tuple[Any, Any]] = deque()
+_LOCK = threading.Lock()
 _CURRENT: ContextVar[LiveNumbers | None] = ContextVar("live_numbers", default=None)
 
 
@@ -31,10 +35,9 @@ class LiveNumbers:
     def __init__(self, device: int) -> None:
         module = runtime.cupy()
         with module.cuda.Device(device):
-            self._block = module.cuda.alloc(8 * SLOTS)
+            self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
         self._places: list[tuple[slice, Refresh]] = []
-        self._ring: deque[tuple[Any, Any]] = deque()  # page-locked memory, and the event behind its last copy
         self.held: dict[Any, Any] = {}  # what a part of the library keeps for this capture, by its owner
 
     def place(self, count: int, refresh: Refresh) -> int:
@@ -62,7 +65,8 @@ class LiveNumbers:
         if not self._places:
             return
         module = runtime.cupy().cuda
-        pinned, words = self._free_buffer(module)
+        pinned = _free_buffer(module)
+        words = np.frombuffer(module.PinnedMemoryPointer(pinned, 0), np.uint64, self._used)
         for slots, refresh in self._places:
             numbers = np.asarray(refresh())
             if numbers.size != slots.stop - slots.start or numbers.dtype not in (float64, uint64):
@@ -71,13 +75,15 @@ class LiveNumbers:
             words[slots] = numbers.view(np.uint64)
         api = module.runtime
         api.memcpyAsync(self._block.ptr, pinned.ptr, 8 * self._used, api.memcpyHostToDevice, stream.ptr)
-        self._ring.append((pinned, stream.record(module.Event(disable_timing=True))))
+        _RING.append((pinned, stream.record(module.Event(disable_timing=True))))
 
-    def _free_buffer(self, module: Any) -> tuple[Any, np.ndarray]:
-        """Page-locked memory that no copy reads any more, and its words."""
-        unread = bool(self._ring) and self._ring[0][1].done
-        pinned = self._ring.popleft()[0] if unread else module.PinnedMemory(8 * SLOTS)
-        return pinned, np.frombuffer(module.PinnedMemoryPointer(pinned, 0), np.uint64, self._used)
+
+def _free_buffer(module: Any) -> Any:
+    """Page-locked memory that no copy reads any more."""
+    with _LOCK:
+        if _RING and _RING[0][1].done:
+            return _RING.popleft()[0]
+    return module.PinnedMemory(8 * SLOTS)
 
 
 class LiveNumber:

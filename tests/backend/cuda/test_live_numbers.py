@@ -33,7 +33,7 @@ def test_each_replay_has_the_numbers_of_its_time(cp, schedule):
 
 @pytest.mark.emulated
 @pytest.mark.parametrize("schedule", ["late"], indirect=True)
-def test_a_ring_without_its_events_is_found(cp, schedule):
+def test_a_ring_without_its_events_is_found(cp, schedule, monkeypatch):
     """Memory that is filled anew before its copy ran gives the numbers of a later replay."""
 
     class Unfenced(deque):
@@ -42,7 +42,7 @@ def test_a_ring_without_its_events_is_found(cp, schedule):
 
     values, outs, out = [0.0], [], cp.zeros(1)
     captured = copying(cp, 1, lambda: values, out)
-    captured.numbers._ring = Unfenced()
+    monkeypatch.setattr(live_numbers, "_RING", Unfenced())
     for step in range(4):
         values[0] = float(step)
         captured.replay()
@@ -51,14 +51,25 @@ def test_a_ring_without_its_events_is_found(cp, schedule):
 
 
 @pytest.mark.parametrize("stride", [1, 3])
-def test_memory_is_used_again_once_its_copy_ran(cp, stride):
+def test_memory_is_used_again_once_its_copy_ran(cp, stride, monkeypatch):
+    monkeypatch.setattr(live_numbers, "_RING", ring := deque())
     out = cp.zeros(1)
     captured = copying(cp, 1, lambda: [1.0], out)
     for step in range(12):
         captured.replay()
         if step % stride == stride - 1:
             to_numpy(out)
-    assert len(captured.numbers._ring) == stride
+    assert len(ring) == stride
+
+
+@pytest.mark.emulated
+def test_a_graph_may_be_dropped_before_its_copy_ran(cp, schedule):
+    out = cp.zeros(1)
+    for step in range(3):
+        captured = copying(cp, 1, lambda step=step: [float(step)], out)
+        captured.replay()
+        del captured
+    assert to_numpy(out).item() == 2
 
 
 def test_seeds_keep_all_bits(cp):
