@@ -11,8 +11,9 @@
 // WIDTH columns at once; matrices of other sizes are loaded by element, with as many words per thread.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS)
-dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, long long threshold, Wide<T> scale,
-        Wide<T> shift, Wide<T> dropped, long long rows, long long cols) {
+dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
+        long long threshold, Wide<T> scale, Wide<T> shift, Wide<T> dropped, long long rows, long long cols) {
+    refresh(live, seed, start);
     constexpr int GROUP = sizeof(T) == 2 ? 8 : 4, STRIPS = GROUP / WIDTH;
     const Share<GROUP> share(rows, cols);
     if (share.column >= cols) return;
@@ -45,8 +46,10 @@ dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, l
 // A mask of `period` bits, one per row, repeated: for whole channels. `out` may be `x`.
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS)
-channel_dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, long long threshold,
-                Wide<T> scale, Wide<T> shift, Wide<T> dropped, long long period, long long rows, long long cols) {
+channel_dropout(const T* x, T* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
+                long long threshold, Wide<T> scale, Wide<T> shift, Wide<T> dropped, long long period, long long rows,
+                long long cols) {
+    refresh(live, seed, start);
     constexpr int DEPTH = 2;
     const RowShare<WIDTH> share(rows, cols);
     if (share.row >= rows) return;

@@ -1,5 +1,5 @@
 // A function of include/elementwise.cuh applied to all arrays of several lists: list 0 is the result, the others are
-// the inputs, the first of which may be the result.
+// the inputs, the first of which may be the result. In a CUDA graph `live` may hold a and b; else it is null.
 #include "include/elementwise.cuh"
 #include "include/tensor_lists.cuh"
 
@@ -12,6 +12,8 @@ template <template <typename> class Function, typename W> struct Apply {
 
 template <template <typename> class Function, typename T>
 __global__ void __launch_bounds__(THREADS)
-foreach(const __grid_constant__ Lists<T, Apply<Function, Wide<T>>::LISTS> lists, Wide<T> a, Wide<T> b) {
+foreach(const __grid_constant__ Lists<T, Apply<Function, Wide<T>>::LISTS> lists, Wide<T> a, Wide<T> b,
+        const double* live) {
+    if (live) a = Wide<T>(live[0]), b = Wide<T>(live[1]);
     Chunk(lists).each(Apply<Function, Wide<T>>{{a, b}});
 }

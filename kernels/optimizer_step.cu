@@ -1,4 +1,7 @@
 // Optimizer steps for all parameters of one dtype: the lists are parameters, state, and gradients.
+//
+// In a CUDA graph `live` holds the numbers, in the order of the other parameters, since those would be the same at
+// every replay; else it is null.
 #include "include/tensor_lists.cuh"
 
 // Without weight decay an infinite parameter must not affect its gradient.
@@ -26,8 +29,12 @@ template <typename W, bool BUFFER> struct Sgd {
 template <typename T, bool BUFFER>
 __global__ void __launch_bounds__(THREADS)
 sgd_step(const __grid_constant__ Lists<T, BUFFER ? 3 : 2> lists, Wide<T> sign, Wide<T> lr, Wide<T> decay,
-         Wide<T> momentum, Wide<T> damped, int nesterov, int first) {
-    Chunk(lists).each(Sgd<Wide<T>, BUFFER>{sign, lr, decay, momentum, damped, nesterov, first});
+         Wide<T> momentum, Wide<T> damped, int nesterov, int first, const double* live) {
+    using W = Wide<T>;
+    Sgd<W, BUFFER> step{sign, lr, decay, momentum, damped, nesterov, first};
+    if (live)
+        step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), live[5] != 0, live[6] != 0};
+    Chunk(lists).each(step);
 }
 
 // m and v average g and g^2, top is the maximum of v so far; p = keep p - rate m / (sqrt(v or top) + eps). fresh1 and
@@ -53,6 +60,12 @@ template <typename W, bool AMSGRAD> struct Adam {
 template <typename T, bool AMSGRAD>
 __global__ void __launch_bounds__(THREADS)
 adam_step(const __grid_constant__ Lists<T, AMSGRAD ? 5 : 4> lists, Wide<T> sign, Wide<T> decay, Wide<T> keep,
-          Wide<T> beta1, Wide<T> fresh1, Wide<T> beta2, Wide<T> fresh2, Wide<T> rate, Wide<T> eps) {
-    Chunk(lists).each(Adam<Wide<T>, AMSGRAD>{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps});
+          Wide<T> beta1, Wide<T> fresh1, Wide<T> beta2, Wide<T> fresh2, Wide<T> rate, Wide<T> eps,
+          const double* live) {
+    using W = Wide<T>;
+    Adam<W, AMSGRAD> step{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps};
+    if (live)
+        step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), W(live[5]), W(live[6]), W(live[7]),
+                W(live[8])};
+    Chunk(lists).each(step);
 }

@@ -79,7 +79,9 @@ __device__ inline long long thread_number() {
 // Numbers of the standard distribution times `scale` plus `shift`; half types are rounded once, after that.
 template <template <typename> class Distribution, typename T>
 __global__ void __launch_bounds__(THREADS)
-random_numbers(T* out, unsigned long long seed, unsigned long long start, Wide<T> scale, Wide<T> shift, long long size) {
+random_numbers(T* out, unsigned long long seed, unsigned long long start, const unsigned long long* live, Wide<T> scale,
+               Wide<T> shift, long long size) {
+    refresh(live, seed, start);
     constexpr int COUNT = 16 / sizeof(Wide<T>);
     const long long place = thread_number();
     if (place * COUNT >= size) return;
@@ -93,7 +95,9 @@ random_numbers(T* out, unsigned long long seed, unsigned long long start, Wide<T
 
 // Bit i: whether word i is below `threshold`, in [0, 2^32]; the masks of dropout.cu.
 __global__ void __launch_bounds__(THREADS)
-random_bits(bool* out, unsigned long long seed, unsigned long long start, long long threshold, long long size) {
+random_bits(bool* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
+            long long threshold, long long size) {
+    refresh(live, seed, start);
     const long long place = thread_number();
     if (place * 4 >= size) return;
     const Words words = philox(seed, start + place);
@@ -106,8 +110,9 @@ random_bits(bool* out, unsigned long long seed, unsigned long long start, long l
 // low + a uniform integer below `range` (Lemire 2019): the upper word of its product with 64 random bits, which are
 // redrawn if the lower word is below `uneven`, 2^64 modulo range. A range of 0 means 2^64.
 __global__ void __launch_bounds__(THREADS)
-random_integers(long long* out, unsigned long long seed, unsigned long long start, long long low,
-                unsigned long long range, unsigned long long uneven, long long size) {
+random_integers(long long* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
+                long long low, unsigned long long range, unsigned long long uneven, long long size) {
+    refresh(live, seed, start);
     const long long place = thread_number();
     if (place * 2 >= size) return;
     const Words words = philox(seed, start + place);
@@ -136,7 +141,9 @@ template <typename T> __device__ T log_factorial(T n) {
 // as it is, since its loop would not end.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-random_events(const T* rates, T* out, unsigned long long seed, unsigned long long start, long long size) {
+random_events(const T* rates, T* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
+              long long size) {
+    refresh(live, seed, start);
     const long long place = thread_number();
     if (place >= size) return;
     const T rate = rates[place], root = sqrt(rate), log_rate = log(rate), none = exp(-rate);
@@ -169,7 +176,9 @@ random_events(const T* rates, T* out, unsigned long long seed, unsigned long lon
 // NaN for a negative alpha; 0, infinity and NaN are returned as they are.
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-random_gammas(const T* alphas, T* out, unsigned long long seed, unsigned long long start, long long size) {
+random_gammas(const T* alphas, T* out, unsigned long long seed, unsigned long long start,
+              const unsigned long long* live, long long size) {
+    refresh(live, seed, start);
     const long long place = thread_number();
     if (place >= size) return;
     const T alpha = alphas[place], d = (alpha < 1 ? alpha + 1 : alpha) - T(1.0 / 3), c = 1 / sqrt(9 * d);
@@ -193,7 +202,8 @@ random_gammas(const T* alphas, T* out, unsigned long long seed, unsigned long lo
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 random_successes(const T* counts, const T* probabilities, T* out, unsigned long long seed, unsigned long long start,
-                 long long size) {
+                 const unsigned long long* live, long long size) {
+    refresh(live, seed, start);
     const long long place = thread_number();
     if (place >= size) return;
     const T count = floor(counts[place]), probability = probabilities[place];

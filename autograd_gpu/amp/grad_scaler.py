@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from .. import foreach
-from ..backend.arrays.dtypes import float16
+from ..backend.arrays.dtypes import float16, float32, float64
+from ..backend.cuda import live_numbers
 from ..backend.cuda.foreach import list_norms
 from ..backend.cuda.runtime import is_available
 from ..core.tensor import Tensor, wrap
@@ -33,6 +36,11 @@ def _finite(grads: list[Tensor]) -> bool:
     for flag in [isfinite(grads[i]).all() for i in left]:
         flags[flag.device] = flags[flag.device] & flag if flag.device in flags else flag
     return all(math.isfinite(float(norm)) for norm in largest.values()) and all(map(bool, flags.values()))
+
+
+def _refuse(method: str) -> None:
+    live_numbers.refuse(f"{method} of GradScaler", "since it depends on whether gradients are finite",
+                        "capture forward, scale() and backward, and call it after the replay")
 
 
 class GradScaler:
@@ -82,11 +90,21 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return outputs * self._factor(outputs)
         if not isinstance(outputs, Iterable):
             raise ValueError("outputs must be a Tensor or an iterable of Tensors")
         scaled = map(self.scale, outputs)
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+
+    def _factor(self, outputs: Tensor) -> Any:
+        """The scale; in a CUDA graph a tensor that each replay fills."""
+        live = live_numbers.current()
+        if live is None:
+            return self._scale
+        if outputs.dtype not in (float32, float64):
+            raise RuntimeError(f"a CUDA graph scales losses in float32 or float64, since {outputs.dtype} may not hold "
+                               "the scale: scale(loss.float())")
+        return wrap(live.array(lambda: np.array([self._scale]), 1).reshape(()).astype(outputs.dtype))
 
     def unscale_(self, optimizer: Any) -> None:
         """Divides the gradients of the optimizer's parameters by the scale, in place, for example to clip them.
@@ -95,6 +113,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
+        _refuse("unscale_()")
         stage = self._stages.get(id(optimizer), _Stage.READY)
         if stage is _Stage.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
@@ -116,6 +135,7 @@ class GradScaler:
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
+        _refuse("step()")
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         stage = self._stages.get(id(optimizer), _Stage.READY)
@@ -136,6 +156,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
+        _refuse("update()")
         if new_scale is not None:
             self._scale = float(new_scale)
         elif not self._overflows:

@@ -13,7 +13,7 @@ class Adadelta(Optimizer):
     """p -= lr d with d = g sqrt(D + eps) / sqrt(v + eps) (Zeiler 2012); v averages g^2, D the previous d^2.
 
     `rho` is the decay of both averages; weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a
-    step runs on CUDA, `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
+    step runs on CUDA, `differentiable` records it, see Optimizer; `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adadelta([w], eps=0.25, rho=0.75)

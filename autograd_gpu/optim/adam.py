@@ -15,7 +15,7 @@ class Adam(Optimizer):
     m averages the gradient g with betas[0], v averages g^2 with betas[1]; weight_decay p is added to g, or with
     `decoupled_weight_decay` subtracted from p as in AdamW. `amsgrad` uses the maximum of v so far (Reddi et al. 2018);
     `maximize` negates g. `foreach` and `fused` choose how a step runs on CUDA, `differentiable` records it, see
-    Optimizer; NotImplementedError for `capturable`.
+    Optimizer; `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adam([w], lr=0.25)

@@ -14,7 +14,7 @@ class Adamax(Optimizer):
 
     m averages the gradient g with betas[0], u = max(betas[1] u, |g| + eps), and p -= lr m / ((1 - betas[0]^t) u);
     weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a step runs on CUDA, `differentiable`
-    records it, see Optimizer; NotImplementedError for `capturable`.
+    records it, see Optimizer; `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Adamax([w], lr=0.25)

@@ -15,7 +15,7 @@ class ASGD(Optimizer):
 
     eta = lr / (1 + lambd lr t)^alpha, where t is the number of previous steps. state["ax"] equals p, and from step `t0`
     on the mean of p. weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a step runs on CUDA,
-    `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
+    `differentiable` records it, see Optimizer; `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.ASGD([w], lr=0.25, lambd=0.0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import Array, inner, namespace
 from ..backend.arrays.dtypes import HALF, float32
+from ..backend.cuda import live_numbers
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
 from ..modes import enable_grad
@@ -80,6 +81,8 @@ class LBFGS(Optimizer):
 
         An exception, such as an error in `closure`, lack of memory or an interrupt, restores parameters and state.
         """
+        live_numbers.refuse("a step of LBFGS", "since it reads losses", "call step() outside of the captured code; its "
+                            "closure may replay a graph of forward and backward")
         params = self.param_groups[0]["params"]
         state = self.state[params[0]]
         before, origin = dict(state), [param.array.copy() for param in params]

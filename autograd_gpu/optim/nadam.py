@@ -16,7 +16,7 @@ class NAdam(Optimizer):
     mu_t = betas[0] (1 - 0.96^(t momentum_decay) / 2), and the step is that of Adam with m' replaced by
     mu_{t+1} m / (1 - mu_1 ... mu_{t+1}) + (1 - mu_t) g / (1 - mu_1 ... mu_t). weight_decay p is added to g, or with
     `decoupled_weight_decay` subtracted from p as in AdamW; `maximize` negates g. `foreach` chooses how a step runs on
-    CUDA, `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
+    CUDA, `differentiable` records it, see Optimizer; `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.NAdam([w], lr=0.1)

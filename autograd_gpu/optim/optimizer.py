@@ -9,11 +9,13 @@ from typing import Any
 
 from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
+from ..backend.cuda import live_numbers
 from ..backend.optimizers.buckets import Buckets
 from ..backend.optimizers.chunks import Formula
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
 from ..modes import enable_grad
+from .captured import capture_update, check_capturable
 from .hooks import (
     LOAD_POST,
     LOAD_PRE,
@@ -144,6 +146,8 @@ class Optimizer(Hookable):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        if live_numbers.current() is not None:
+            check_capturable(self)
         for group in self.param_groups:
             if group.get("differentiable"):
                 self._ag_record(group)
@@ -160,6 +164,10 @@ class Optimizer(Hookable):
         slots = self._ag_slots(group)
         params, arrays, grads = with_grads(group)
         if not params:
+            return
+        live = live_numbers.current()
+        if live is not None:
+            capture_update(self, live, group, [arrays, grads], params)
             return
         if self._ag_recorded:
             self._ag_settle(params, slots)

@@ -15,7 +15,7 @@ class RAdam(Optimizer):
     With rho_t the degrees of freedom at step t: p -= lr m' if rho_t <= 5, else p -= lr r_t m' / (sqrt(v) + eps) with
     the rectification r_t. weight_decay p is added to g, or with `decoupled_weight_decay` subtracted from p as in AdamW;
     `maximize` negates g. `foreach` chooses how a step runs on CUDA, `differentiable` records it, see Optimizer;
-    NotImplementedError for `capturable`.
+    `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.RAdam([w], lr=0.25)

@@ -14,7 +14,7 @@ class RMSprop(Optimizer):
 
     `centered` subtracts the square of the mean gradient from v (Graves 2013). `momentum` accumulates the steps:
     b = momentum b + g / (sqrt(v) + eps). weight_decay p is added to g, `maximize` negates g. `foreach` chooses how a
-    step runs on CUDA, `differentiable` records it, see Optimizer; NotImplementedError for `capturable`.
+    step runs on CUDA, `differentiable` records it, see Optimizer; `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.RMSprop([w], lr=0.05, alpha=0.75)

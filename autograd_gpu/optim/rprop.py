@@ -15,7 +15,7 @@ class Rprop(Optimizer):
     Riedmiller and Braun (1993). A size is initialized to lr, multiplied by etas[1] where the gradient keeps its sign,
     and by etas[0] where the sign changes, where the step is skipped; it is clamped to `step_sizes`. `maximize` negates
     the gradient. `foreach` chooses how a step runs on CUDA, `differentiable` records it, see Optimizer;
-    NotImplementedError for `capturable`.
+    `capturable` lets a CUDA graph capture it.
 
     >>> w = ag.tensor([1.0], requires_grad=True)
     >>> optimizer = ag.optim.Rprop([w], lr=0.25)

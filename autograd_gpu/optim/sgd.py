@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..backend.cuda import live_numbers
 from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
 from ..backend.optimizers.fused import step_lists
 from ..core.graph.storage import bump_version
@@ -54,7 +55,7 @@ class SGD(Optimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
     def _ag_update(self, group: Group) -> None:
-        if group["momentum"]:
+        if group["momentum"] or live_numbers.current() is not None:
             super()._ag_update(group)
             return
         params, arrays, grads = with_grads(group)

@@ -10,7 +10,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS
-from ..backend.cuda import foreach
+from ..backend.cuda import foreach, live_numbers
 from ..backend.optimizers.chunks import sweep
 from ..backend.optimizers.formulas import blend
 from ..core.graph.storage import before_write, bump_version
@@ -130,6 +130,7 @@ class AveragedModel(Module):
         ValueError if `model` has another number of parameters or buffers than the copy, RuntimeError if a shape
         differs.
         """
+        live_numbers.refuse("update_parameters()", "since it counts on the host", "call it after the replay")
         averaged: list[Tensor] = list(self.module.parameters())
         current: list[Tensor] = list(model.parameters())
         mine, theirs = list(self.module.buffers()), list(model.buffers())

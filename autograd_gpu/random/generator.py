@@ -14,10 +14,11 @@ import numpy as np
 
 from .. import backend
 from ..backend.arrays.device import CPU, Device, or_default
+from ..backend.cuda import live_numbers
 from ..core.generator import StreamPosition
 from ..core.tensor import Tensor
 from ..modes import MODES
-from .philox import PhiloxStream
+from .philox import CapturedStream, PhiloxStream
 from .replay import used
 from .state_bytes import as_bytes, from_bytes
 
@@ -51,6 +52,7 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < _HIGHEST:
             raise RuntimeError(f"manual_seed: Overflow when unpacking long, seed {seed} is not in [-2^63, 2^64)")
+        self._refuse_in_capture("is seeded")
         (used(self) if MODES.drawing else self)._begin(seed)
         return self
 
@@ -58,6 +60,22 @@ class Generator:
         with self._lock:
             self._seed = seed % _HIGHEST
             self._stream = self._make()
+
+    def _refuse_in_capture(self, what: str) -> None:
+        if self.device != CPU:
+            live_numbers.refuse(f"a generator on {self.device}", f"which {what} at the capture, but not at replays",
+                                "do it outside of the captured code")
+
+    def _captured(self, live: live_numbers.LiveNumbers) -> CapturedStream:
+        """What stands for the stream in a capture: numbers are drawn at each replay."""
+        stream = live.held.get(self)
+        if stream is None:
+            stream = live.held[self] = CapturedStream(live, self._taken)
+        return stream
+
+    def _taken(self, counters: int) -> tuple[int, int]:
+        with self._lock:
+            return self._stream.take(counters)
 
     def seed(self) -> int:
         """Restarts the stream with a random seed, and returns the seed.
@@ -88,6 +106,7 @@ class Generator:
         >>> ag.random.Generator().get_state().dtype
         dtype('uint8')
         """
+        self._refuse_in_capture("is read")
         return as_bytes(self.place())
 
     def set_state(self, state: Tensor) -> None:
@@ -111,7 +130,8 @@ class Generator:
         with self._lock:
             if self.device == CPU:
                 return self._seed, copy.deepcopy(self._stream.bit_generator.state)
-            return self._seed, self._stream.state
+            live = live_numbers.current()
+            return self._seed, (self._stream if live is None else self._captured(live)).state
 
     def return_to(self, place: StreamPosition) -> None:
         """Goes on from a `place`.
@@ -129,6 +149,8 @@ class Generator:
             seed, state = place
             if self.device == CPU:
                 self._stream.bit_generator.state, self._seed = state, seed
+            elif (live := live_numbers.current()) is not None:
+                self._captured(live).state = state
             else:
                 self._stream.state = state
                 self._seed = self._stream.seed
@@ -136,8 +158,19 @@ class Generator:
     def at(self, place: StreamPosition) -> Generator:
         """Another generator on the same device, at `place`."""
         result = object.__new__(Generator)
-        result.__setstate__({"device": self.device, "seed": place[0], "state": place[1]})
+        live = live_numbers.current()
+        if live is not None and self.device != CPU:
+            result._stand_in(self, live, place)
+        else:
+            result.__setstate__({"device": self.device, "seed": place[0], "state": place[1]})
         return result
+
+    def _stand_in(self, generator: Generator, live: live_numbers.LiveNumbers, place: StreamPosition) -> None:
+        """Begins at a `place` that was noted in the same capture."""
+        self.device, self._lock = generator.device, threading.Lock()
+        self._seed, self._stream = place[0], generator._stream
+        stream = live.held[self] = generator._captured(live).beside()
+        stream.state = place[1]
 
     def clone_state(self) -> Generator:
         """A new generator with the same state, as by `copy.deepcopy`.
@@ -150,6 +183,7 @@ class Generator:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
+        self._refuse_in_capture("is copied")
         return {"device": str(self.device), "seed": self.initial_seed(), "state": self.place()[1]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -171,8 +205,11 @@ class Generator:
                 if distribution == "binomial":
                     args = (args[0].astype(np.int64), *args[1:])  # NumPy's takes integers only
                 return getattr(stream, distribution)(*args, **kwargs)
+            live = live_numbers.current()
+            if live is not None:
+                stream = self._captured(live)
             with backend.namespace_on(self.device).cuda.Device(self.device.index):
-                return getattr(self._stream, distribution)(*args, **kwargs)
+                return getattr(stream, distribution)(*args, **kwargs)
 
 
 class _Defaults:

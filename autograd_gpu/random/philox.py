@@ -1,19 +1,21 @@
 """The stream of a CUDA generator: a seed, and the offset of the next unused Philox counter.
 
 Every call takes the next range of counters, from which a kernel computes the numbers (backend/kernels/random.py), or a
-dropout mask at each use (backend/kernels/dropout.py). The state is two integers on the host.
+dropout mask at each use (backend/kernels/dropout.py). The state is two integers on the host. While a CUDA graph is
+captured a `CapturedStream` takes its place: then the seed and the first counter are known at each replay only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backend import kernels
-from ..backend.arrays.dtypes import bool_, float64, int64
+from ..backend.arrays.dtypes import bool_, float64, int64, uint64
+from ..backend.cuda.live_numbers import LiveNumbers
 
 Array = Any  # cupy.ndarray
 Shape = int | Sequence[int]
@@ -27,12 +29,12 @@ class PhiloxStream:
         self.seed, self.offset = seed, 0
 
     @property
-    def state(self) -> np.ndarray:
+    def state(self) -> Any:
         """Seed and offset, as two uint64."""
         return np.array([self.seed, self.offset], np.uint64)
 
     @state.setter
-    def state(self, state: np.ndarray) -> None:
+    def state(self, state: Any) -> None:
         self.seed, self.offset = map(int, state)
 
     def take(self, counters: int) -> tuple[int, int]:
@@ -89,6 +91,38 @@ class PhiloxStream:
         """Numbers of successes in so many trials, of the same shape as `probabilities`, float64."""
         arrays = kernels.contiguous(counts), kernels.contiguous(probabilities)
         return kernels.random_successes(*arrays, *self.take(counts.size))
+
+
+class CapturedStream(PhiloxStream):
+    """The stream of a generator in the capture of a CUDA graph: it counts from where the generator is at a replay.
+
+    `advance(counters)` is called before each launch: it takes as many counters as the capture did from the generator,
+    and returns the seed and the first one. The state is the stream itself, and the offset.
+    """
+
+    def __init__(self, live: LiveNumbers, advance: Callable[[int], tuple[int, int]]) -> None:
+        super().__init__(0)
+        self._words = live.array(lambda: np.array(advance(self.offset), np.uint64), 2, uint64)
+
+    def take(self, counters: int) -> tuple[Any, int]:
+        """The array of the seed and the generator's next counter, and the first counter behind that one."""
+        return self._words, super().take(counters)[1]
+
+    @property
+    def state(self) -> Any:
+        """For streams in the same capture."""
+        return self, self.offset
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        stream, self.offset = state
+        self._words = stream._words
+
+    def beside(self) -> CapturedStream:
+        """A stream that draws the same numbers, which the generator does not count."""
+        result = object.__new__(CapturedStream)
+        result.seed, result.offset, result._words = 0, self.offset, self._words
+        return result
 
 
 def _shape(size: Shape) -> tuple[int, ...]:

@@ -3,7 +3,16 @@
 // Each call uses its own range of counters from `start` on under its seed. If a number needs one word, number i uses
 // word i % 4 of counter start + i / 4, whatever the dtype and the grid: so a second launch, or another kernel,
 // reproduces the same words. `turn` is the upper half of the counter, for numbers that need several.
+//
+// In a CUDA graph `live` holds the seed, and what is added to `start`, since arguments are the same at every replay;
+// else it is null.
 #pragma once
+
+__device__ inline void refresh(const unsigned long long* live, unsigned long long& seed, unsigned long long& start) {
+    if (!live) return;
+    seed = live[0];
+    start += live[1];
+}
 
 struct Words {
     unsigned at[4];

@@ -7,6 +7,7 @@ from ..arrays.dtypes import int64, wide
 from ..cuda import runtime
 from .instances import C_NAMES, COUNTERS, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
+from .random import words_of
 from .tiles import VECTOR, row_tiles, tiles, widest
 
 
@@ -41,7 +42,7 @@ def dropout(
     times, rest = divmod(x.size, length) if length else (0, x.size)
     if rest:
         raise ValueError(f"dropout: a mask of {mask.count} * {mask.per_bit} elements does not fit x of shape {x.shape}")
-    arguments = (x, out, mask.seed, mask.start, threshold(mask.keep), scale, shift, dropped)
+    arguments = (x, out, *words_of(mask.seed, mask.start), threshold(mask.keep), scale, shift, dropped)
     if mask.per_bit == 1:
         width, group = widest(mask.count, itemsize, x, out), max(VECTOR // itemsize, 4)
         shape = tiles(times, -(-mask.count // group) * group, group, itemsize)

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ..arrays.dtypes import wide
+from ..arrays.dtypes import float64, wide
 from ..cuda import runtime
+from ..cuda.live_numbers import LiveNumber, placed
 from . import loader
 from .array_lists import lists_parameter, tensor_lists
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array
+
+Number = float | LiveNumber
 
 
 class Function(NamedTuple):
@@ -47,8 +50,9 @@ FUNCTIONS = {
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
         scalars = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
+        live = Parameter("live", "read", float64, optional=True)
         for functor, inputs in FUNCTIONS.values():
-            parameters = lists_parameter(1 + inputs), *scalars
+            parameters = lists_parameter(1 + inputs), *scalars, live
             declare(f"foreach<{functor}, {name}>", "foreach.cu", "foreach", parameters, f"{name} {inputs}")
 
 
@@ -56,7 +60,7 @@ _declare()
 
 
 def foreach(
-    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0, lasting: bool = False
+    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: Number = 1.0, b: Number = 0.0, lasting: bool = False
 ) -> bool:  # fmt: skip
     """out[i] = name(inputs[0][i], inputs[1][i], ..., a, b) for all i; `out` may be the first of `inputs`.
 
@@ -72,7 +76,7 @@ def foreach(
 
 
 def prepared_foreach(
-    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: float = 1.0, b: float = 0.0, lasting: bool = False
+    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: Number = 1.0, b: Number = 0.0, lasting: bool = False
 ) -> Callable[[], None] | None:
     """A function that does what `foreach` does and allocates nothing; None if `tensor_lists` refuses the arrays."""
     functor, count = FUNCTIONS[name]
@@ -83,4 +87,7 @@ def prepared_foreach(
         return None
     instance = f"foreach<{functor}, {C_NAMES[lists.dtype]}>"
     loader.load(instance, runtime.current.device())
-    return partial(lists.launch, instance, a, b, label=f"foreach_{name}")
+    live = None
+    if LiveNumber in (type(a), type(b)):
+        a, b, live = 0.0, 0.0, placed((a, b))
+    return partial(lists.launch, instance, a, b, live, label=f"foreach_{name}")

@@ -35,7 +35,8 @@ class Instance(NamedTuple):
 
 INSTANCES: dict[str, Instance] = {}  # by their C++ names (NVRTC's name expressions)
 SIZE = (Parameter("rows", "scalar", int64), Parameter("cols", "scalar", int64))  # the last parameters of most kernels
-COUNTERS = (Parameter("seed", "scalar", uint64), Parameter("start", "scalar", uint64))  # of include/philox.cuh
+COUNTERS = (Parameter("seed", "scalar", uint64), Parameter("start", "scalar", uint64),
+            Parameter("live", "read", uint64, optional=True))  # of include/philox.cuh  # fmt: skip
 
 
 def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str = "") -> None:

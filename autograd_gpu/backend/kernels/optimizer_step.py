@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays.dtypes import int32, wide
+from ..arrays.dtypes import float64, int32, wide
+from ..cuda.live_numbers import LiveNumber, placed
 from .array_lists import TensorLists, lists_parameter
 from .instances import C_NAMES, Parameter, declare
 
@@ -14,12 +15,13 @@ _ADAM = ("sign", "decay", "keep", "beta1", "fresh1", "beta2", "fresh2", "rate", 
 
 def _declare() -> None:
     flags = tuple([Parameter(name, "scalar", int32) for name in ("nesterov", "first")])
+    live = Parameter("live", "read", float64, optional=True)
     for dtype, name in C_NAMES.items():
         for kernel, least, numbers, rest in (("sgd_step", 2, _SGD, flags), ("adam_step", 4, _ADAM, ())):
             scalars = [Parameter(number, "scalar", wide(dtype)) for number in numbers]
             for lists, state in ((least, "false"), (least + 1, "true")):
                 declare(f"{kernel}<{name}, {state}>", "optimizer_step.cu", kernel,
-                        (lists_parameter(lists), *scalars, *rest), f"{kernel}<{name}>")  # fmt: skip
+                        (lists_parameter(lists), *scalars, *rest, live), f"{kernel}<{name}>")  # fmt: skip
 
 
 _declare()
@@ -33,7 +35,7 @@ def sgd_step(lists: TensorLists, buffered: bool, c: Any) -> None:
     name = f"sgd_step<{C_NAMES[lists.dtype]}, {str(buffered).lower()}>"
     damped = 1.0 if c.first else c.damped
     numbers = (c.sign, c.lr, c.decay, c.momentum, damped, c.nesterov, c.first)
-    lists.launch(name, *numbers)
+    _launch(lists, name, numbers)
 
 
 def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
@@ -44,4 +46,11 @@ def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
     """
     name = f"adam_step<{C_NAMES[lists.dtype]}, {str(amsgrad).lower()}>"
     numbers = (c.sign, c.decay, c.keep, c.beta1, 1.0 - c.beta1, c.beta2, 1.0 - c.beta2, c.rate, c.eps)
-    lists.launch(name, *numbers)
+    _launch(lists, name, numbers)
+
+
+def _launch(lists: TensorLists, name: str, numbers: tuple[Any, ...]) -> None:
+    if type(numbers[0]) is LiveNumber:
+        lists.launch(name, *[0] * len(numbers), placed(numbers))
+    else:
+        lists.launch(name, *numbers, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .tiles import VECTOR, Launch
 
 DISTRIBUTIONS = ("Uniform", "Normal", "Exponential")
 WORD = 4  # bytes
+Seed = Any  # an int, or while a CUDA graph is captured an array of the seed, and what is to be added to the counters
 LENGTH = Parameter("size", "scalar", int64)
 
 
@@ -48,12 +50,17 @@ def counters_for(size: int, dtype: np.dtype) -> int:
     return -(-size // (VECTOR // max(dtype.itemsize, WORD)))
 
 
+def words_of(seed: Seed, start: int) -> tuple[int, int, Array | None]:
+    """The arguments for COUNTERS."""
+    return (seed, start, None) if isinstance(seed, int) else (0, start, seed)
+
+
 def _threads(count: int) -> Launch:
     return (-(-count // THREADS), 1), (THREADS, 1)
 
 
 def random_numbers(
-    distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: int, start: int, scale: float = 1.0,
+    distribution: str, shape: tuple[int, ...], dtype: np.dtype, seed: Seed, start: int, scale: float = 1.0,
     shift: float = 0.0,
 ) -> Array:  # fmt: skip
     """Standard "Uniform" (on [0, 1)), "Normal" or "Exponential" random numbers, times scale plus shift.
@@ -62,48 +69,49 @@ def random_numbers(
     """
     instance = f"random_numbers<{distribution}, {c_name('random_numbers', dtype)}>"
     out, size = runtime.cupy().empty(shape, dtype), math.prod(shape)
-    launch(instance, _threads(counters_for(size, dtype)), out, seed, start, scale, shift, size)
+    launch(instance, _threads(counters_for(size, dtype)), out, *words_of(seed, start), scale, shift, size)
     return out
 
 
-def random_bits(shape: tuple[int, ...], probability: float, seed: int, start: int) -> Array:
+def random_bits(shape: tuple[int, ...], probability: float, seed: Seed, start: int) -> Array:
     """A bool array, True with this probability: the bits of a `Mask` with the same counters."""
     out, size = runtime.cupy().empty(shape, bool_), math.prod(shape)
-    launch("random_bits", _threads(counters_for(size, bool_)), out, seed, start, threshold(probability), size)
+    arguments = (out, *words_of(seed, start), threshold(probability), size)
+    launch("random_bits", _threads(counters_for(size, bool_)), *arguments)
     return out
 
 
-def random_integers(shape: tuple[int, ...], low: int, high: int, seed: int, start: int) -> Array:
+def random_integers(shape: tuple[int, ...], low: int, high: int, seed: Seed, start: int) -> Array:
     """An int64 array of uniformly distributed integers in [low, high)."""
     out, size, span = runtime.cupy().empty(shape, int64), math.prod(shape), high - low
     shape_of_launch = _threads(counters_for(size, int64))
-    launch("random_integers", shape_of_launch, out, seed, start, low, span % 2**64, 2**64 % span, size)
+    launch("random_integers", shape_of_launch, out, *words_of(seed, start), low, span % 2**64, 2**64 % span, size)
     return out
 
 
-def random_events(rates: Array, seed: int, start: int) -> Array:
+def random_events(rates: Array, seed: Seed, start: int) -> Array:
     """Poisson-distributed numbers with these rates, float64; 0 for a negative rate.
 
     An infinite or NaN rate is returned as it is. Uses one counter per element.
     """
     check_array("random_events", "rates", rates)
     out = runtime.cupy().empty(rates.shape, rates.dtype)
-    launch("random_events<double>", _threads(rates.size), rates, out, seed, start, rates.size)
+    launch("random_events<double>", _threads(rates.size), rates, out, *words_of(seed, start), rates.size)
     return out
 
 
-def random_gammas(alphas: Array, seed: int, start: int) -> Array:
+def random_gammas(alphas: Array, seed: Seed, start: int) -> Array:
     """Gamma-distributed numbers of scale 1 with these shape parameters, float64; NaN for a negative one.
 
     Uses one counter per element.
     """
     check_array("random_gammas", "alphas", alphas)
     out = runtime.cupy().empty(alphas.shape, alphas.dtype)
-    launch("random_gammas<double>", _threads(alphas.size), alphas, out, seed, start, alphas.size)
+    launch("random_gammas<double>", _threads(alphas.size), alphas, out, *words_of(seed, start), alphas.size)
     return out
 
 
-def random_successes(counts: Array, probabilities: Array, seed: int, start: int) -> Array:
+def random_successes(counts: Array, probabilities: Array, seed: Seed, start: int) -> Array:
     """Numbers of successes in so many trials with these probabilities, float64; 0 for a negative count.
 
     A probability below 0 counts as 0, one above 1 as 1. NaN if the count is not finite or the probability is NaN.
@@ -112,5 +120,6 @@ def random_successes(counts: Array, probabilities: Array, seed: int, start: int)
     check_array("random_successes", "counts", counts)
     check_array("random_successes", "probabilities", probabilities, counts.shape)
     out = runtime.cupy().empty(counts.shape, counts.dtype)
-    launch("random_successes<double>", _threads(counts.size), counts, probabilities, out, seed, start, counts.size)
+    arguments = (counts, probabilities, out, *words_of(seed, start), counts.size)
+    launch("random_successes<double>", _threads(counts.size), *arguments)
     return out

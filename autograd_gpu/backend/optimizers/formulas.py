@@ -9,11 +9,13 @@ save passes over memory, constant factors are merged into axpby, and bias correc
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..cpu import numpy_ops
+from ..cuda.live_numbers import LiveNumber
 from .chunks import Array, Axpby, by_blas, sweep
 
 _NUMBERS = (int, float)
@@ -43,7 +45,7 @@ def sgd(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: SGDNumbers) -> Non
         else:
             axpby(b, g, damped * c.sign, c.momentum, s)
         if not _left_out(c.decay):
-            axpby(b, p, damped * c.decay, 1.0, s)
+            axpby(b, _to_decay(xp, p, c.decay, work[1]), damped * c.decay, 1.0, s)
         if not c.nesterov:
             axpby(p, b, -c.lr, 1.0, s)
             return
@@ -124,7 +126,7 @@ class RAdamNumbers(NamedTuple):
     beta2: float
     rate: float
     eps: float
-    adaptive: bool
+    adaptive: bool | LiveNumber
 
 
 def radam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RAdamNumbers) -> None:
@@ -132,11 +134,13 @@ def radam(xp: Any, axpby: Axpby, arrays: tuple, work: tuple, c: RAdamNumbers) ->
     p, g, m, v = arrays
     s = work[0]
     _average(xp, axpby, p, g, m, v, work, c)
-    if not c.adaptive:
+    if not isinstance(c.adaptive, LiveNumber) and not c.adaptive:
         axpby(p, m, -c.rate, c.keep, s)
         return
     xp.sqrt(v, s)
     xp.add(s, c.eps, s)
+    if isinstance(c.adaptive, LiveNumber):
+        xp.clip(s, c.adaptive.where(-math.inf, 1.0), c.adaptive.where(math.inf, 1.0), s)  # else divide by 1
     xp.divide(m, s, s)
     axpby(p, s, -c.rate, c.keep, s)
 
@@ -308,9 +312,16 @@ def _decayed(xp: Any, axpby: Axpby, p: Array, g: Array, work: tuple, c: Any) -> 
     if _left_out(c.decay):
         return g, c.sign
     _, u, t = work[:3]
-    xp.multiply(p, c.decay, u)
+    xp.multiply(_to_decay(xp, p, c.decay, u), c.decay, u)
     axpby(u, g, c.sign, 1.0, t)
     return u, 1.0
+
+
+def _to_decay(xp: Any, p: Array, decay: Any, work: Array) -> Array:
+    """What decays: p, but 0 where a live number is 0, since an infinite parameter must not affect its gradient then."""
+    if not isinstance(decay, LiveNumber):
+        return p
+    return xp.clip(p, decay.where(-math.inf, 0.0), decay.where(math.inf, 0.0), work)
 
 
 def _left_out(factor: Any) -> bool:

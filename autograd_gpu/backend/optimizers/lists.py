@@ -15,6 +15,7 @@ from typing import Any
 from .. import kernels
 from ..arrays.dtypes import HALF, float32
 from ..cuda import runtime
+from ..cuda.live_numbers import LiveNumber, placed
 from .chunks import Array, Formula
 
 List = Sequence[Array]
@@ -84,6 +85,8 @@ class Program:
         if isinstance(value, Sequence):
             self._kernel("mul_scalar", out, value, a=1.0)
         else:
+            if isinstance(value, LiveNumber):
+                value = placed([value]).reshape(())
             self.each("copyto", out, value, where=where)
 
     def less(self, x: List, y: float) -> List:

@@ -1,0 +1,145 @@
+"""Optimizer steps in a CUDA graph: the capture steps nothing, and each replay has the hyperparameters of its time.
+
+The captured kernels read the numbers of the step from the graph's block of live numbers. Before each launch the step is
+counted in the state, and the numbers are computed anew from the parameter groups: so schedules, changed options and
+loaded state dicts do what they do without a graph.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..backend import is_cuda
+from ..backend.arrays.dtypes import float64
+from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers
+from ..backend.optimizers.fused import step_lists
+from ..core.graph.storage import bump_version
+from ..core.tensor import Tensor, wrap
+from .param_groups import Group, way, with_numbers
+from .step_count import own_count
+
+Optimizer = Any  # optimizer.Optimizer, which imports this
+
+
+def check_capturable(optimizer: Optimizer) -> None:
+    """Raises RuntimeError for options of which a replay would keep the present value, or that cannot be captured."""
+    name = type(optimizer).__name__
+    for group in optimizer.param_groups:
+        if not group.get("capturable", True):
+            raise RuntimeError(f"Attempting CUDA graph capture of step() for an instance of {name} but param_groups' "
+                               "capturable is False. Construct it with capturable=True, or set "
+                               "group['capturable'] = True in each of its param_groups")
+        if group.get("differentiable"):
+            raise RuntimeError(f"a step of {name} with differentiable=True cannot be captured in a CUDA graph, since "
+                               "it replaces its state: call step() after the replay")
+        for option, value in group.items():
+            if isinstance(value, Tensor) and value.is_cuda:
+                raise RuntimeError(f"a captured step of {name} reads its options on the host at each replay, and "
+                                   f"{option} is a CUDA tensor: make it a number, or a tensor on the CPU")
+
+
+def capture_update(
+    optimizer: Optimizer, live: LiveNumbers, group: Group, columns: list[Any], params: list[Tensor]
+) -> None:
+    """Captures the update of `params` of `group`; `columns` are their arrays and those of their gradients."""
+    update = CapturedUpdate(optimizer, params, columns[0])
+    keys = update.keys(group)
+    live.place(0, update.advance)
+    numbers = {key: update.numbers(live, key) for key in dict.fromkeys(keys)}
+    done: list[int] = []
+    chosen = way(group)
+    states = [list(states) for states in zip(*update.states, strict=True)]
+    rest = step_lists(optimizer._ag_formula, [*columns, *states], [numbers[key] for key in keys], done,
+                      "best" if chosen == "loop" else chosen)  # fmt: skip
+    if rest:
+        raise RuntimeError(f"a captured step of {type(optimizer).__name__} updates lists of contiguous CUDA parameters "
+                           f"that do not overlap; one of shape {list(params[rest[0]].shape)} on "
+                           f"{params[rest[0]].device}, or its state, does not fit in: call step() after the replay")
+    for param in params:
+        bump_version(param)
+
+
+class CapturedUpdate:
+    """An update of parameters in a graph: their memory and that of their state, and the numbers of each replay."""
+
+    def __init__(self, optimizer: Optimizer, params: list[Tensor], arrays: list[Any]) -> None:
+        self._optimizer, self._params, self._arrays = optimizer, params, arrays
+        self._number = next(
+            i for i, group in enumerate(optimizer.param_groups) if any(param is params[0] for param in group["params"])
+        )
+        self._slots = list(optimizer._ag_slots(with_numbers(optimizer.param_groups[self._number])))
+        if not all(map(is_cuda, arrays)):
+            raise RuntimeError("a CUDA graph updates parameters on CUDA only, and a replay would leave one on the CPU "
+                               "as it is: call step() after the replay")
+        name = type(optimizer).__name__
+        if any(slot not in optimizer.state[param] for param in params for slot in self._slots):
+            raise RuntimeError(f"{name} makes its state in the first step, which cannot be captured in a CUDA graph: "
+                               "each replay would make it anew. Run one step before the capture")
+        self.states = [tuple([optimizer.state[param][slot].array for slot in self._slots]) for param in params]
+        self._keys: list[tuple[Any, ...]] = []  # of the last replay
+        self._now: list[Any] = []  # the numbers of each row
+
+    def keys(self, group: Group) -> list[tuple[Any, ...]]:
+        """The arguments of `_ag_numbers` of the next step, which is not counted."""
+        keys: list[tuple[Any, ...]] = []
+        states = [own_count(self._optimizer.state[param]) for param in self._params]
+        self._optimizer._ag_advance(states, group, [False] * len(states), keys)
+        self._compute(group, keys)
+        return keys
+
+    def _compute(self, group: Group, keys: list[tuple[Any, ...]]) -> None:
+        computed = {key: self._optimizer._ag_numbers(group, *key) for key in set(keys)}
+        self._keys, self._now = keys, [computed[key] for key in keys]
+
+    def numbers(self, live: LiveNumbers, key: tuple[Any, ...]) -> Any:
+        """The formula's hyperparameters for the rows with this key, live."""
+        rows = [i for i, other in enumerate(self._keys) if other == key]
+        row = rows[0]
+        live.place(0, partial(self._check_same, rows))
+        kind = type(self._now[row])
+        return kind(*[LiveNumber(live, partial(self._field, row, name), name) for name in kind._fields])
+
+    def _field(self, row: int, name: str) -> float:
+        return float(getattr(self._now[row], name))
+
+    def advance(self) -> np.ndarray:
+        """Counts a step, and computes its numbers."""
+        optimizer = self._optimizer
+        group = with_numbers(optimizer.param_groups[self._number])
+        if list(optimizer._ag_slots(group)) != self._slots:
+            raise RuntimeError(f"an option of {type(optimizer).__name__} was changed, such as momentum to or from 0, "
+                               f"and takes the state {list(optimizer._ag_slots(group))}; the captured step has "
+                               f"{self._slots}: capture the step again")
+        self._bring_back()
+        keys: list[tuple[Any, ...]] = []
+        optimizer._ag_advance([optimizer.state[p] for p in self._params], group, [False] * len(self._params), keys)
+        self._compute(group, keys)
+        for param in self._params:
+            bump_version(param)
+        return np.empty(0, float64)
+
+    def _check_same(self, rows: list[int]) -> np.ndarray:
+        if len({self._keys[i] for i in rows}) != 1:
+            raise RuntimeError(f"parameters of {type(self._optimizer).__name__} that had taken the same number of "
+                               "steps when the step was captured have taken different ones now: capture it again")
+        return np.empty(0, float64)
+
+    def _bring_back(self) -> None:
+        """Puts state that was loaded since into the memory that the graph uses."""
+        for param, array, states in zip(self._params, self._arrays, self.states, strict=True):
+            if param.array.data.ptr != array.data.ptr:
+                raise RuntimeError(f"a parameter of shape {list(param.shape)} has other memory than when the step was "
+                                   "captured, which the graph would not update: write into it, as load_state_dict does "
+                                   "by default, or capture the step again")
+            state = self._optimizer.state[param]
+            for slot, memory in zip(self._slots, states, strict=True):
+                present = state.get(slot)
+                if present is None:
+                    raise RuntimeError(f"the state of {type(self._optimizer).__name__} lacks {slot}, which it had when "
+                                       "the step was captured: run one step, or load the state, and capture it again")
+                if present.array is not memory:
+                    memory[...] = present.array
+                    state[slot] = wrap(memory)

@@ -1,0 +1,133 @@
+"""The block of numbers that are filled in before each launch of a CUDA graph."""
+
+import re
+from collections import deque
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from captures import Captured
+
+from autograd_gpu.backend import to_numpy
+from autograd_gpu.backend.cuda import live_numbers
+from autograd_gpu.backend.cuda.live_numbers import SLOTS, LiveNumber, LiveNumbers, placed
+
+pytestmark = pytest.mark.cuda
+
+
+def copying(cp, count, refresh, out):
+    """A capture that copies live numbers to `out`."""
+    return Captured(lambda: cp.copyto(out, live_numbers.current().array(refresh, count)))
+
+
+def test_each_replay_has_the_numbers_of_its_time(cp, schedule):
+    values, outs = [1.0, 2.0], []
+    out = cp.zeros(2)
+    captured = copying(cp, 2, lambda: values, out)
+    for step in range(20):  # none of which has run when the next is launched, in the late schedule
+        values[:] = [float(step), 0.5 * step]
+        captured.replay()
+        outs.append(out.copy())
+    assert [to_numpy(x).tolist() for x in outs] == [[step, 0.5 * step] for step in range(20)]
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("schedule", ["late"], indirect=True)
+def test_a_ring_without_its_events_is_found(cp, schedule, monkeypatch):
+    """Memory that is filled anew before its copy ran gives the numbers of a later replay."""
+
+    class Unfenced(deque):
+        def append(self, entry):
+            super().append((entry[0], SimpleNamespace(done=True)))
+
+    values, outs, out = [0.0], [], cp.zeros(1)
+    captured = copying(cp, 1, lambda: values, out)
+    monkeypatch.setattr(live_numbers, "_RING", Unfenced())
+    for step in range(4):
+        values[0] = float(step)
+        captured.replay()
+        outs.append(out.copy())
+    assert [to_numpy(x).item() for x in outs] == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_memory_is_used_again_once_its_copy_ran(cp, stride, monkeypatch):
+    monkeypatch.setattr(live_numbers, "_RING", ring := deque())
+    out = cp.zeros(1)
+    captured = copying(cp, 1, lambda: [1.0], out)
+    for step in range(12):
+        captured.replay()
+        if step % stride == stride - 1:
+            to_numpy(out)
+    assert len(ring) == stride
+
+
+@pytest.mark.emulated
+def test_a_graph_may_be_dropped_before_its_copy_ran(cp, schedule):
+    out = cp.zeros(1)
+    for step in range(3):
+        captured = copying(cp, 1, lambda step=step: [float(step)], out)
+        captured.replay()
+        del captured
+    assert to_numpy(out).item() == 2
+
+
+def test_seeds_keep_all_bits(cp):
+    out = cp.zeros(2, np.uint64)
+    numbers = [2**64 - 1, 2**63 + 1]
+    captured = Captured(
+        lambda: cp.copyto(out, live_numbers.current().array(lambda: np.array(numbers, np.uint64), 2, np.uint64))
+    )
+    captured.replay()
+    assert [int(x) for x in to_numpy(out)] == numbers
+
+
+def test_errors(cp):
+    numbers = LiveNumbers(0)
+    assert numbers.place(SLOTS, list) == numbers._block.ptr
+    with pytest.raises(RuntimeError, match=f"holds up to {SLOTS} numbers .* capture the work in several graphs"):
+        numbers.place(1, list)
+    wrong = LiveNumbers(0)
+    wrong.place(2, lambda: [1.0])
+    with pytest.raises(TypeError, match="2 numbers in float64 or uint64 belong here, not 1 in float64"):
+        wrong.fill(cp.cuda.get_current_stream())
+    typed = LiveNumbers(0)
+    typed.place(1, lambda: [1])
+    with pytest.raises(TypeError, match="not 1 in int64"):
+        typed.fill(cp.cuda.get_current_stream())
+
+
+def test_current():
+    numbers = LiveNumbers(0)
+    assert live_numbers.current() is None
+    with live_numbers.activate(numbers):
+        assert live_numbers.current() is numbers
+        with pytest.raises(RuntimeError, match=re.escape("x cannot be captured in a CUDA graph, as y: z")):
+            live_numbers.refuse("x", "as y", "z")
+    assert live_numbers.current() is None
+    live_numbers.refuse("x", "as y", "z")
+
+
+def test_arithmetic_of_live_numbers(cp):
+    value, out = [3.0], cp.zeros(7)
+
+    def work():
+        x = LiveNumber(live_numbers.current(), lambda: value[0])
+        cp.copyto(out, placed([x, -x, x + 1, 1 - x, x - 1, 2 * x * x, x.where(1.0, 5.0)]))
+
+    captured = Captured(work)
+    for value[0] in (3.0, 0.0, -2.0):
+        captured.replay()
+        x = value[0]
+        assert to_numpy(out).tolist() == [x, -x, x + 1, 1 - x, x - 1, 2 * x * x, 1.0 if x else 5.0]
+
+
+def test_a_way_that_the_captured_code_has_not_taken_is_refused(cp):
+    value = [3.0]
+    captured = Captured(lambda: bool(LiveNumber(live_numbers.current(), lambda: value[0], "momentum")))
+    assert captured.result
+    value[0] = 4.0
+    captured.replay()
+    value[0] = 0.0
+    with pytest.raises(RuntimeError, match=r"momentum was not 0 or False when .* is 0.0 now.* capture the step again"):
+        captured.replay()
