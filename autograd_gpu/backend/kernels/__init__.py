@@ -28,6 +28,7 @@ from .list_norm import limit_norm, list_norm
 from .loader import OPTIONS, folder, source
 from .nll import nll, nll_backward, nll_tiles
 from .optimizer_step import adam_step, sgd_step
+from .pointwise import pointwise, pointwise_backward
 from .quantize import dequantize, quantize
 from .random import (
     DISTRIBUTIONS,
@@ -40,6 +41,7 @@ from .random import (
     random_successes,
 )
 from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
+from .row_statistic import LONGEST_ROW, row_statistic, row_variance
 from .row_sum import row_sum
 from .second_order import (
     activation_jet,
@@ -58,6 +60,7 @@ __all__ = [
     "DISTRIBUTIONS",
     "HELD_TANGENTS",
     "INSTANCES",
+    "LONGEST_ROW",
     "OPTIONS",
     "THREADS",
     "VECTOR",
@@ -101,6 +104,8 @@ __all__ = [
     "nll",
     "nll_backward",
     "nll_tiles",
+    "pointwise",
+    "pointwise_backward",
     "prepared_foreach",
     "quantize",
     "random_bits",
@@ -113,9 +118,11 @@ __all__ = [
     "rms_norm_backward",
     "rnn_step",
     "rnn_step_backward",
+    "row_statistic",
     "row_sum",
     "row_tiles",
     "row_turns",
+    "row_variance",
     "sgd_step",
     "softmax",
     "softmax_backward",

@@ -17,9 +17,11 @@ from .layer_norm import layer_norm, layer_norm_backward
 from .list_norm import limit_norm, list_norm
 from .nll import nll, nll_backward
 from .optimizer_step import adam_step, sgd_step
+from .pointwise import pointwise, pointwise_backward
 from .quantize import dequantize, quantize
 from .random import random_integers, random_numbers
 from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
+from .row_statistic import row_statistic, row_variance
 from .row_sum import row_sum
 from .second_order import (
     activation_jet,
@@ -59,12 +61,16 @@ __all__ = [
     "mask_bits",
     "nll",
     "nll_backward",
+    "pointwise",
+    "pointwise_backward",
     "quantize",
     "random_integers",
     "random_numbers",
     "rnn_step",
     "rnn_step_backward",
+    "row_statistic",
     "row_sum",
+    "row_variance",
     "sgd_step",
     "softmax",
     "softmax_backward",
