@@ -317,6 +317,7 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
 }
 # Kernels that have no entry, and why.
 LEFT_OUT = {
+    "gather": "reads what its indices say",
     "absmax": "is the first launch of quantize with one scale",
     "softmax_parts": "is the first launch of softmax of few rows",
     "softmax_backward_parts": "is the first launch of softmax_backward of few rows",

@@ -21,6 +21,7 @@ from .cross_entropy import cross_entropy, cross_entropy_backward
 from .dropout import dropout
 from .foreach import foreach, prepared_foreach
 from .gamma_slope import gamma_slope
+from .gather import gather, suits_gather
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -89,6 +90,7 @@ __all__ = [
     "folder",
     "foreach",
     "gamma_slope",
+    "gather",
     "gru_step",
     "gru_step_backward",
     "held",
@@ -129,6 +131,7 @@ __all__ = [
     "source",
     "stream_form",
     "stream_groups",
+    "suits_gather",
     "sum_tiles",
     "tensor_lists",
     "tiles",

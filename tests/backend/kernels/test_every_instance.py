@@ -121,6 +121,12 @@ def pointwise(on, dtype, functor):
                 near([result], [references.pointwise_backward(name, g, x, **how)], dtype)
 
 
+def gather(on, _, functor):
+    for dtype in ("int8", "float16", "float32", "float64"):
+        x, index = np.arange(24).astype(dtype).reshape(2, 3, 4), np.random.randint(0, 3, (2, 5, 4))
+        assert_same(to_numpy(kernels.gather(*on(x, index), -2)), references.gather(x, index, -2))
+
+
 def row_statistic(on, dtype, _):
     for shape in PAIR:
         x = normal(dtype, *shape)
@@ -295,8 +301,8 @@ def recurrent(on, dtype, _):
 
 
 FAMILIES = [
-    bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, layer_norm, list_norm, optimizer_step,
-    pointwise, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
+    bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, gather, layer_norm, list_norm,
+    optimizer_step, pointwise, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

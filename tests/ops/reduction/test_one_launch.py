@@ -14,6 +14,8 @@ CALLS = {
     "vector_norm": lambda x: ag.linalg.vector_norm(x, dim=(1, 2)),
     "matrix_norm": lambda x: ag.linalg.matrix_norm(x),
     "nansum": lambda x: ag.nansum(x, -1),
+    "argmax": lambda x: ag.argmax(x),
+    "argmin": lambda x: ag.argmin(x, keepdim=True),
     "var": lambda x: ag.var(x),
     "std of rows": lambda x: ag.std(x, -1),
     "var_mean": lambda x: ag.var_mean(x, correction=0),

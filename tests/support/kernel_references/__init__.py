@@ -13,6 +13,7 @@ from .activations import ACTIVATIONS
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
 from .column_sum import column_sum
 from .foreach import foreach
+from .gather import gather
 from .layer_norm import layer_norm, layer_norm_backward
 from .list_norm import limit_norm, list_norm
 from .nll import nll, nll_backward
@@ -49,6 +50,7 @@ __all__ = [
     "dropout",
     "foreach",
     "gamma_slope",
+    "gather",
     "gru_step",
     "gru_step_backward",
     "layer_norm",
