@@ -44,16 +44,16 @@ row_statistic(const T* __restrict__ x, T* out, long long rows, long long cols) {
 // out = the sum of squared deviations from the mean over `divisor`, or the square root of that. Sums of squares about 0
 // would cancel where the mean is large. `means` may be null. The second pass reads the row from the cache.
 template <typename T, int WIDTH>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
 row_variance(const T* __restrict__ x, T* out, T* means, Wide<T> divisor, int root, long long rows, long long cols) {
     constexpr int DEPTH = 4;
     using Sum = Wide<T>;
     const RowShare<WIDTH> share(rows, cols);
     const long long end = share.end(), turn = DEPTH * share.step;
-    Strip<T, WIDTH> strips[DEPTH];
     Sum sum = 0;
 #pragma unroll 1
     for (long long from = share.column; from < end; from += turn) {
+        Strip<T, WIDTH> strips[DEPTH];
         share.load(strips, x, from);
 #pragma unroll
         for (const Strip<T, WIDTH>& strip : strips)
@@ -63,6 +63,7 @@ row_variance(const T* __restrict__ x, T* out, T* means, Wide<T> divisor, int roo
     Sum squares = 0, rest = 0;
 #pragma unroll 1
     for (long long from = share.column; from < end; from += turn) {
+        Strip<T, WIDTH> strips[DEPTH];
         share.load(strips, x, from);
 #pragma unroll
         for (int d = 0; d < DEPTH; ++d)
