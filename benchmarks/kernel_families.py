@@ -108,9 +108,29 @@ def _column_sum(make: Make) -> Work:
     return Work(lambda: kernels.column_sum(x, out), (x,))
 
 
+def _pointwise(make: Make) -> Work:
+    x, out = make.matrix(), make.matrix()
+    return Work(lambda: kernels.pointwise("mish", x, out), (x, out))
+
+
+def _pointwise_backward(make: Make) -> Work:
+    g, x, dx = make.matrix(), make.matrix(), make.matrix()
+    return Work(lambda: kernels.pointwise_backward("mish", g, x, dx), (g, x, dx))
+
+
 def _row_sum(make: Make) -> Work:
     x, out = make.matrix(), make.column()
     return Work(lambda: kernels.row_sum(x, out), (x,))
+
+
+def _row_statistic(make: Make) -> Work:
+    x = make.matrix()
+    return Work(lambda: kernels.row_statistic("norm", x, x.shape[:1]), (x,))
+
+
+def _row_variance(make: Make) -> Work:
+    x = make.matrix()
+    return Work(lambda: kernels.row_variance(x, make.cols - 1, x.shape[:1]), (x,))
 
 
 def _softmax(make: Make) -> Work:
@@ -257,8 +277,12 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "bias_activation_double_backward of relu": _double_backward("relu", has_second=False),
     "bias_activation_double_backward of tanh": _double_backward("tanh", has_second=True),
     "column_sum": _column_sum,
+    "pointwise": _pointwise,
+    "pointwise_backward": _pointwise_backward,
     "row_sum": _row_sum,
     "row_sum of few rows": _of_few_rows(_row_sum),
+    "row_statistic": _row_statistic,
+    "row_variance": _row_variance,
     "softmax": _softmax,
     "softmax of few rows": _of_few_rows(_softmax),
     "softmax_backward": _softmax_backward,
@@ -293,6 +317,7 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
 }
 # Kernels that have no entry, and why.
 LEFT_OUT = {
+    "gather": "reads what its indices say",
     "absmax": "is the first launch of quantize with one scale",
     "softmax_parts": "is the first launch of softmax of few rows",
     "softmax_backward_parts": "is the first launch of softmax_backward of few rows",

@@ -6,6 +6,7 @@ from emulated import Placed, unset, width_of
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.activations import STRAIGHT, choose
 from autograd_gpu.backend.kernels.bias_activation import BY_RESULT
+from autograd_gpu.backend.kernels.pointwise import FUNCTIONS
 
 CASES = [
     ("relu", {}), ("leaky_relu", {"negative_slope": 0.1}), ("elu", {"alpha": 1.5}), ("celu", {"alpha": 0.7}),
@@ -13,6 +14,12 @@ CASES = [
     ("softplus", {"beta": 2.0, "threshold": 3.0}), ("sine", {"frequency": 30.0}),
 ]  # fmt: skip
 IDS = ["-".join([name, *(str(value) for value in attributes.values())]) for name, attributes in CASES]
+
+ATTRIBUTES = {
+    "hardtanh": {"min_val": -0.75, "max_val": 2.0}, "hardshrink": {"lambd": 0.75}, "softshrink": {"lambd": 0.75},
+    "threshold": {"threshold": 0.5, "value": 20.0}, "nan_to_num": {"nan": 1.0, "posinf": 2.0, "neginf": -3.0},
+}  # fmt: skip
+POINTWISE = [(name, ATTRIBUTES.get(name, {})) for name in FUNCTIONS]  # of pointwise.cu
 
 
 def from_result(case):

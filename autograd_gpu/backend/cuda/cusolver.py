@@ -3,8 +3,9 @@
 Detecting a failure synchronizes with the device, as in PyTorch. CuPy does not return cuSOLVER's info array, so after a
 failure the host repeats the computation with LAPACK to find `info`.
 
-CuPy has lu of one matrix. Here batches of square lu are batched calls; lu of non-square batches, or of few large
-matrices, is a loop that synchronizes with the device for each matrix. expm is made of products and a solve.
+CuPy has lu of one matrix. Here lu of small square matrices, one or a batch, is a batched call of cuBLAS, which leaves
+info on the device, and determinants are products of its diagonals; lu of non-square batches, or of few large matrices,
+is a loop that synchronizes with the device for each matrix. expm is made of products and a solve.
 """
 
 from __future__ import annotations
@@ -62,10 +63,9 @@ def lu(a: Any) -> tuple[Any, Any, Info]:
     xp = runtime.cupy()
     if not a.size:
         return a.copy(), xp.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32), 0
-    if a.ndim == 2:
-        factors, pivots = _lu(a)
-    else:
-        factors, pivots = _lu_of_batch(a) if _suits_batched(a) else _each(_lu, a)
+    if _suits_batched(a):
+        return _lu_of_batch(a)
+    factors, pivots = _lu(a) if a.ndim == 2 else _each(_lu, a)
     zero = runtime.to_host(xp.diagonal(factors, axis1=-2, axis2=-1) == 0)
     info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
     return factors, pivots, (info if info.ndim else int(info)) if info.any() else 0
@@ -79,29 +79,42 @@ def _lu(a: Any) -> tuple[Any, Any]:
 
 
 def _suits_batched(a: Any) -> bool:
-    """Whether getrfBatched supports `a` and is faster, by CuPy's rule for its inv and solve."""
+    """Whether getrfBatched supports `a` and is faster, by CuPy's rule for its inv and solve; also of one small matrix.
+
+    cuSOLVER's own LU takes some hundred us for a matrix of 2 rows, and CuPy reads its info on the host.
+    """
     *batch, m, n = a.shape
-    return m == n and math.prod(batch) * FEW >= n * n
+    return bool(a.size) and m == n and math.prod(batch) * FEW >= n * n
 
 
-def _lu_of_batch(a: Any) -> tuple[Any, Any]:
-    """`_lu` of a batch of square matrices in one cuBLAS call, which takes addresses of column-major matrices."""
+def _as_batch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of matrices; of one small matrix as a batch of one, for which CuPy calls cuBLAS."""
+    def run(a: Any, *others: Any) -> Any:
+        if a.ndim > 2 or not _suits_batched(a):
+            return function(a, *others)
+        return function(*[x[None] for x in (a, *others)])[0]
+
+    return run
+
+
+def _lu_of_batch(a: Any) -> tuple[Any, Any, Any]:
+    """`lu` of square matrices in one cuBLAS call, which takes addresses of column-major matrices. info is an array."""
     xp, (*batch, n, _) = runtime.cupy(), a.shape
     count = math.prod(batch)
     columns = xp.array(a.swapaxes(-1, -2), order="C")
     first, step = columns.data.ptr, n * n * a.itemsize
     addresses = xp.arange(first, first + count * step, step, dtype=np.uint64)
-    pivots, info = xp.empty((*batch, n), np.int32), xp.empty(count, np.int32)
+    pivots, info = xp.empty((*batch, n), np.int32), xp.empty(tuple(batch), np.int32)
     cublas.getrf_batched(columns, addresses, pivots, info)
-    return columns.swapaxes(-1, -2), pivots
+    return columns.swapaxes(-1, -2), pivots, info
 
 
 def inv(a: Any) -> tuple[Any, Info]:
-    return _or_on_host(runtime.cupy().linalg.inv, lapack.inv, a)
+    return _or_on_host(_as_batch(runtime.cupy().linalg.inv), lapack.inv, a)
 
 
 def solve(a: Any, b: Any) -> tuple[Any, Info]:
-    return _or_on_host(runtime.cupy().linalg.solve, lapack.solve, *_stacked(a, b))
+    return _or_on_host(_as_batch(runtime.cupy().linalg.solve), lapack.solve, *_stacked(a, b))
 
 
 def _cholesky(a: Any) -> Any:
@@ -123,13 +136,25 @@ def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     return runtime.scipy_linalg().solve_triangular(a, b, lower=not upper, unit_diagonal=unit)
 
 
+def _factors_of_det(a: Any) -> Any:
+    """Numbers whose product is the determinant: U's diagonal, with the sign of each exchange of rows."""
+    xp, (factors, pivots, _) = runtime.cupy(), _lu_of_batch(a)
+    diagonal = xp.diagonal(factors, axis1=-2, axis2=-1)
+    stays = pivots == xp.arange(1, a.shape[-1] + 1, dtype=np.int32)
+    return xp.where(stays, diagonal, -diagonal)
+
+
 def slogdet(a: Any) -> tuple[Any, Any]:
-    sign, logarithm = runtime.cupy().linalg.slogdet(a)
-    return sign, logarithm
+    xp = runtime.cupy()
+    if not _suits_batched(a):
+        sign, logarithm = xp.linalg.slogdet(a)
+        return sign, logarithm
+    factors = _factors_of_det(a)
+    return xp.sign(factors).prod(-1), xp.log(xp.abs(factors)).sum(-1)
 
 
 def det(a: Any) -> Any:
-    return runtime.cupy().linalg.det(a)
+    return _factors_of_det(a).prod(-1) if _suits_batched(a) else runtime.cupy().linalg.det(a)
 
 
 def expm(a: Any) -> Any:

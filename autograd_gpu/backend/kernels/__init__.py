@@ -21,6 +21,7 @@ from .cross_entropy import cross_entropy, cross_entropy_backward
 from .dropout import dropout
 from .foreach import foreach, prepared_foreach
 from .gamma_slope import gamma_slope
+from .gather import gather, suits_gather
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -28,6 +29,7 @@ from .list_norm import limit_norm, list_norm
 from .loader import OPTIONS, folder, source
 from .nll import nll, nll_backward, nll_tiles
 from .optimizer_step import adam_step, sgd_step
+from .pointwise import pointwise, pointwise_backward
 from .quantize import dequantize, quantize
 from .random import (
     DISTRIBUTIONS,
@@ -40,6 +42,7 @@ from .random import (
     random_successes,
 )
 from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
+from .row_statistic import LONGEST_ROW, row_statistic, row_variance
 from .row_sum import row_sum
 from .second_order import (
     activation_jet,
@@ -58,6 +61,7 @@ __all__ = [
     "DISTRIBUTIONS",
     "HELD_TANGENTS",
     "INSTANCES",
+    "LONGEST_ROW",
     "OPTIONS",
     "THREADS",
     "VECTOR",
@@ -86,6 +90,7 @@ __all__ = [
     "folder",
     "foreach",
     "gamma_slope",
+    "gather",
     "gru_step",
     "gru_step_backward",
     "held",
@@ -101,6 +106,8 @@ __all__ = [
     "nll",
     "nll_backward",
     "nll_tiles",
+    "pointwise",
+    "pointwise_backward",
     "prepared_foreach",
     "quantize",
     "random_bits",
@@ -113,15 +120,18 @@ __all__ = [
     "rms_norm_backward",
     "rnn_step",
     "rnn_step_backward",
+    "row_statistic",
     "row_sum",
     "row_tiles",
     "row_turns",
+    "row_variance",
     "sgd_step",
     "softmax",
     "softmax_backward",
     "source",
     "stream_form",
     "stream_groups",
+    "suits_gather",
     "sum_tiles",
     "tensor_lists",
     "tiles",

@@ -6,6 +6,7 @@ from ... import backend
 from ...backend.arrays.dtypes import FLOATS
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, defop
 from .._support.half_precision import in_float32
+from .._support.pointwise import one_kernel
 
 
 @defop
@@ -96,6 +97,7 @@ class frac:
     """
 
     def forward(xp, x): return x - xp.trunc(x)
+    cuda = one_kernel("frac")
     def grad_x(F, g): return g
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING

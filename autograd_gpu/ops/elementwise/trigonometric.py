@@ -9,6 +9,7 @@ import numpy as np
 from ... import backend
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
+from .._support.pointwise import one_kernel
 
 
 @defop
@@ -253,7 +254,7 @@ class sinc:
     tensor([ 1.0000e+00,  6.3662e-01, -2.7828e-08])
     """
 
-    forward = _sinc
+    forward, cuda = _sinc, one_kernel("sinc")
     def grad_x(F, g, x): return g * F.spherical_bessel(x * math.pi, 1) * -math.pi
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING

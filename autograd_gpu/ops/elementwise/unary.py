@@ -8,9 +8,11 @@ import ml_dtypes
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, int64
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public
+from .._support.pointwise import one_kernel, pulled
 
 
 @defop
@@ -165,6 +167,7 @@ class rsqrt:
     """
 
     def forward(xp, x): return xp.reciprocal(xp.sqrt(x))
+    cuda = one_kernel("rsqrt")
     def grad_x(F, g, out): return g * (out * out * out) * -0.5
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -317,14 +320,29 @@ def _nan_to_num_cpu(xp, x, *, nan=0.0, posinf=None, neginf=None):
     return _nan_to_num(xp, x, nan=nan, posinf=posinf, neginf=neginf)
 
 
+def _replacements(dtype, nan, posinf, neginf):
+    """What replaces NaN and the infinities of a floating dtype."""
+    limits = ml_dtypes.finfo(dtype)  # NumPy's finfo has no bfloat16
+    given = nan, posinf, neginf
+    return [own if number is None else number
+            for number, own in zip(given, (0.0, float(limits.max), float(limits.min)), strict=True)]
+
+
 def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):
     if x.dtype not in FLOATS:
         return xp.array(x)
-    limits = ml_dtypes.finfo(x.dtype)  # NumPy's finfo has no bfloat16
-    out = backend.where(xp, xp.isnan(x), 0.0 if nan is None else nan, x)
-    out = backend.where(xp, out == math.inf, float(limits.max) if posinf is None else posinf, out)
-    out = backend.where(xp, out == -math.inf, float(limits.min) if neginf is None else neginf, out)
+    nan, posinf, neginf = _replacements(x.dtype, nan, posinf, neginf)
+    out = backend.where(xp, xp.isnan(x), nan, x)
+    out = backend.where(xp, out == math.inf, posinf, out)
+    out = backend.where(xp, out == -math.inf, neginf, out)
     return out.astype(x.dtype, copy=False)
+
+
+def _nan_to_num_on_cuda(xp, x, *, nan=0.0, posinf=None, neginf=None):
+    if x.dtype not in FLOATS:
+        return xp.array(x)
+    nan, posinf, neginf = _replacements(x.dtype, nan, posinf, neginf)
+    return kernels.pointwise("nan_to_num", kernels.contiguous(x), nan=nan, posinf=posinf, neginf=neginf)
 
 
 @defop
@@ -337,8 +355,9 @@ class nan_to_num:
     tensor([1., 0., 9.])
     """
 
-    forward, cuda = _nan_to_num_cpu, _nan_to_num
+    forward, cuda = _nan_to_num_cpu, _nan_to_num_on_cuda
     def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
+    def fused_cuda(F, g, need, x): return pulled("nan_to_num", g, x)
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "nan_to_num", "nan_to_num_"
     methods = inplace = True

@@ -57,7 +57,9 @@ def raise_if_failed(name: str, info: Any, text: Callable[[int], str]) -> None:
 
 
 def info_array(info: Any, a: Any) -> Any:
-    """`info` as an int32 array on a's device, one number per matrix."""
+    """`info` as an int32 array on a's device, one number per matrix; the same array if it is there already."""
+    if not isinstance(info, int) and backend.namespace(info) is backend.namespace(a):
+        return info.astype(dtypes.int32, copy=False)
     return backend.to_device(np.full(a.shape[:-2], info, np.int32), backend.device_of(a))
 
 

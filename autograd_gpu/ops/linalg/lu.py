@@ -41,7 +41,7 @@ def _packed(xp, a, *, pivot=True, check_errors=False):
     check_matrix("torch.linalg.lu_factor", a)
     factors, pivots, info = backend.decompositions(xp).lu(a)
     if check_errors:
-        raise_if_failed("torch.linalg.lu_factor_ex", info, _zero_pivot)
+        raise_if_failed("torch.linalg.lu_factor_ex", backend.to_numpy(info_array(info, a)), _zero_pivot)
     return factors, pivots, info_array(info, a)
 
 
@@ -114,8 +114,8 @@ class lu_factor_ex:
     """(LU, pivots, info): L below the diagonal of LU and U from it on, for matrices of any shape, float32 or float64.
 
     L has ones on its diagonal. Row i was exchanged with row pivots[i] - 1, in that order. info is 0, or the number of
-    the first zero on U's diagonal, for which `check_errors` raises LinAlgError. On CUDA a batch of square matrices is
-    factorized at once, other matrices one by one, each with a synchronization.
+    the first zero on U's diagonal, for which `check_errors` raises LinAlgError. On CUDA square matrices of up to
+    256 rows, and large batches, are factorized at once, others one by one, each with a synchronization.
 
     >>> ag.linalg.lu_factor_ex(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))
     lu_factor_ex_result(LU=tensor([[4.  , 4.  ],

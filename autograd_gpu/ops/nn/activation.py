@@ -17,6 +17,7 @@ from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RECORD, ZERO, Tensor, defop, public
 from .._support.blocks import BLOCK, both_gradients
 from .._support.half_precision import in_float32, looked_up
+from .._support.pointwise import one_kernel, pulled
 from .activation_formulas import silu_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
 
@@ -294,7 +295,9 @@ class softsign:
 
     @in_float32
     def forward(xp, x): return x / (xp.absolute(x) + 1)
+    cuda = one_kernel("softsign")
     grad_x = _softsign_back
+    def fused_cuda(F, g, need, x): return pulled("softsign", g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     wide_rules = True

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ... import backend
 from ...backend import kernels
+from .._support.pointwise import alike
 
 Array = Any
 
 
 def grad_by_kernel(activation: str, h: Array, saved: Array, **attributes: Any) -> Array:
     """h * act', broadcasting; `saved` is what the derivative is computed from (docs/kernels.md)."""
-    if h.shape != saved.shape:
-        h, saved = backend.namespace(h).broadcast_arrays(h, saved)
-    if h.dtype != saved.dtype:  # a plain backward does not promote
-        wide = np.promote_types(h.dtype, saved.dtype)
-        h, saved = h.astype(wide, copy=False), saved.astype(wide, copy=False)
-    arrays = kernels.contiguous(h), kernels.contiguous(saved)
+    arrays = alike(h, saved)
     return kernels.bias_activation_backward(activation, *arrays, need_bias=False, **attributes)[0]
 
 

@@ -8,6 +8,7 @@ from ... import backend
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RAW, defop
 from .._support.half_precision import in_float32
+from .._support.pointwise import one_kernel, pulled
 from .activation import logistic, times
 from .activation_formulas import elu_second_derivative, scaled_elu_grad, softplus_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
@@ -130,7 +131,9 @@ class selu:
 
     @in_float32
     def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    cuda = one_kernel("selu")
     def grad_x(F, g, x): return F.elu_grad(g * SELU_SCALE, x, SELU_ALPHA)
+    def fused_cuda(F, g, need, x): return pulled("selu", g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -215,8 +218,9 @@ class logsigmoid:
     tensor([  -0.6931, -100.    ])
     """
 
-    forward = in_float32(_logsigmoid, passes=True)
+    forward, cuda = in_float32(_logsigmoid, passes=True), one_kernel("logsigmoid")
     def grad_x(F, g, x): return g * F.sigmoid(-x)
+    def fused_cuda(F, g, need, x): return pulled("logsigmoid", g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "logsigmoid", "nn.functional.logsigmoid"
@@ -247,8 +251,9 @@ class mish:
     tensor([0.    , 0.8651])
     """
 
-    forward = in_float32(_mish, passes=True)
+    forward, cuda = in_float32(_mish, passes=True), one_kernel("mish")
     grad_x = _mish_back
+    def fused_cuda(F, g, need, x): return pulled("mish", g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     wide_rules = True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from ...core.extend import FLOAT, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
 from .activation import one_plus_exp
+from .activation_kernels import grad_by_kernel
 
 
 def _halves(x, dim):
@@ -23,6 +26,11 @@ def _glu(xp, x, *, dim=-1):
     first, second = _halves(x, dim)
     out = one_plus_exp(xp, x[second])
     return xp.divide(x[first], out, out=out)
+
+
+def _glu_on_cuda(xp, x, *, dim):
+    first, second = _halves(x, dim)
+    return grad_by_kernel("softplus", x[first], x[second], threshold=math.inf)  # a times the sigmoid of b
 
 
 def _glu_back(F, g, x, dim):
@@ -47,7 +55,7 @@ class glu:
     tensor([1.5, 5. ])
     """
 
-    forward = in_float32(_glu)
+    forward, cuda = in_float32(_glu), _glu_on_cuda
     grad_x = _glu_back
     jvp, batch = _glu_jvp, along("dim")
     wide_rules = True

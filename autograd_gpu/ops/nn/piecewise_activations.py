@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import (
@@ -28,6 +29,7 @@ from ...core.extend import (
 )
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
+from .._support.pointwise import one_kernel, pulled
 from ..shape.reshape import reshape
 from .activation import times
 from .activation_kernels import grad_forward, value_forward
@@ -174,6 +176,12 @@ def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
     return _clamped(xp, x, int(min_val), int(max_val))
 
 
+def _hardtanh_on_cuda(xp, x, *, min_val, max_val):
+    if x.dtype in dtypes.FLOATS:
+        return kernels.pointwise("hardtanh", kernels.contiguous(x), min_val=min_val, max_val=max_val)
+    return _hardtanh(xp, x, min_val=min_val, max_val=max_val)
+
+
 def _hardtanh_back(F, g, x, min_val, max_val):
     return F.chosen(x, F.logical_or(x <= min_val, x >= max_val), 0.0, g)
 
@@ -186,8 +194,9 @@ class hardtanh:
     tensor([-1. ,  0.5,  1. ])
     """
 
-    forward = in_float32(_hardtanh, passes=True)
+    forward, cuda = in_float32(_hardtanh, passes=True), _hardtanh_on_cuda
     grad_x = _hardtanh_back
+    def fused_cuda(F, g, need, x, min_val, max_val): return pulled("hardtanh", g, x, min_val=min_val, max_val=max_val)
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "hardtanh", "hardtanh_", "nn.functional.hardtanh_"
@@ -218,8 +227,9 @@ class hardsigmoid:
     tensor([0.  , 0.5 , 0.75])
     """
 
-    forward = in_float32(_hardsigmoid, passes=True)
+    forward, cuda = in_float32(_hardsigmoid, passes=True), one_kernel("hardsigmoid")
     def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
+    def fused_cuda(F, g, need, x): return pulled("hardsigmoid", g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -240,7 +250,9 @@ class hardswish:
 
     @in_float32
     def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
+    cuda = one_kernel("hardswish")
     grad_x = _hardswish_back
+    def fused_cuda(F, g, need, x): return pulled("hardswish", g, x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
@@ -267,8 +279,9 @@ class hardshrink:
     tensor([-1.,  0.,  2.])
     """
 
-    forward = in_float32(_hardshrink, passes=True)
+    forward, cuda = in_float32(_hardshrink, passes=True), one_kernel("hardshrink")
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
+    def fused_cuda(F, g, need, x, lambd): return pulled("hardshrink", g, x, lambd=lambd)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "hardshrink", "nn.functional.hardshrink"
@@ -292,8 +305,9 @@ class softshrink:
     tensor([-0.5,  0. ,  1.5])
     """
 
-    forward = in_float32(_softshrink, passes=True)
+    forward, cuda = in_float32(_softshrink, passes=True), one_kernel("softshrink")
     def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
+    def fused_cuda(F, g, need, x, lambd): return pulled("softshrink", g, x, lambd=lambd)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "softshrink", "nn.functional.softshrink"
@@ -301,6 +315,12 @@ class softshrink:
 
 def _threshold(xp, x, *, threshold, value):
     return backend.where(xp, x <= threshold, x.dtype.type(value), x)
+
+
+def _threshold_on_cuda(xp, x, *, threshold, value):
+    if x.dtype in dtypes.FLOATS:
+        return kernels.pointwise("threshold", kernels.contiguous(x), threshold=threshold, value=value)
+    return _threshold(xp, x, threshold=threshold, value=value)
 
 
 @defop
@@ -311,8 +331,9 @@ class threshold:
     tensor([20., 20.,  2.])
     """
 
-    forward = in_float32(_threshold, passes=True)
+    forward, cuda = in_float32(_threshold, passes=True), _threshold_on_cuda
     def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
+    def fused_cuda(F, g, need, x, threshold): return pulled("threshold", g, x, threshold=threshold)
     types = PROMOTE
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "threshold", "threshold_", "nn.functional.threshold_"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.reductions import reduce, total
 from ...backend.cpu import numpy_ops
@@ -68,6 +69,22 @@ def reduced_size(x_shape: tuple[int, ...], dim: Any) -> int:
 def ufunc_reduce(xp: Any, reduction: str, x: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
     """ufunc.reduce over `dim`."""
     return reduce(xp, reduction, x, numpy_axis(dim, x.ndim), keepdim, dtype)
+
+
+def as_rows(x: Any, dim: Any, keepdim: bool, copies: bool = False) -> tuple[Any, tuple[int, ...]] | None:
+    """A CuPy array as a matrix whose rows are reduced, and the shape of the result: for kernels/row_statistic.cu.
+
+    None for rows that are too long for it, for integers, and, unless it `copies`, for other than the last dimensions.
+    """
+    dims, n = axes(dim, x.ndim), reduced_size(x.shape, dim)
+    last = len(dims) == -min(dims, default=0)
+    if n > kernels.LONGEST_ROW or x.dtype not in dtypes.FLOATS or not (last or copies):
+        return None
+    kept = [axis for axis in range(-x.ndim, 0) if axis not in dims]
+    rows = math.prod([x.shape[axis] for axis in kept])
+    shape = tuple([x.shape[axis] if axis in kept else 1 for axis in range(-x.ndim, 0) if keepdim or axis in kept])
+    matrix = (x if last else x.transpose(*kept, *sorted(dims))).reshape(rows, n)
+    return kernels.contiguous(matrix), shape
 
 
 def float_sum(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:

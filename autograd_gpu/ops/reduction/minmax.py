@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
+from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import (
@@ -147,6 +148,14 @@ def _arg(xp, name, x, dim, keepdim):
     return indices
 
 
+def _arg_cuda(xp, name, x, dim, keepdim):
+    """`_arg` of CuPy arrays: for the index in all of an array CuPy takes two launches, in one row of it one."""
+    if dim is not None or not 0 < x.size <= kernels.LONGEST_ROW:
+        return _arg(xp, name, x, dim, keepdim)
+    index = _arg(xp, name, x.reshape(1, x.size), 1, False)
+    return index.reshape((1,) * x.ndim if keepdim else ())
+
+
 def _batched_arg(F, name, n, x, dim, keepdim):
     shape, ndim = x.shape[1:], rank(x, True)
     if dim is not None and (ndim or not isinstance(dim, int)):
@@ -167,6 +176,7 @@ class argmax:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _arg(xp, "argmax", x, dim, keepdim)
+    def cuda(xp, x, *, dim=None, keepdim=False): return _arg_cuda(xp, "argmax", x, dim, keepdim)
     nondiff = True
     def batch(F, n, batched, x, *, dim, keepdim): return _batched_arg(F, "argmax", n, x, dim, keepdim)
     public = methods = True
@@ -181,6 +191,7 @@ class argmin:
     """
 
     def forward(xp, x, *, dim=None, keepdim=False): return _arg(xp, "argmin", x, dim, keepdim)
+    def cuda(xp, x, *, dim=None, keepdim=False): return _arg_cuda(xp, "argmin", x, dim, keepdim)
     nondiff = True
     def batch(F, n, batched, x, *, dim, keepdim): return _batched_arg(F, "argmin", n, x, dim, keepdim)
     public = methods = True

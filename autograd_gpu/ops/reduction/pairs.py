@@ -10,7 +10,7 @@ from ...core.extend import REDUCING, defop
 from .dimensions import negative_axes
 from .minmax import amax, amin
 from .sum import mean
-from .variance import std, var
+from .variance import in_one_launch, std, var
 
 
 def _mean_dim(dim):
@@ -42,6 +42,7 @@ class var_mean:
     def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
         variation = var.op.compute(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
         return variation, mean.op.compute(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
+    cuda = in_one_launch(forward, with_mean=True)
     def grad_x(F, g, x, dim, unbiased, keepdim, correction):
         by_var = None if g[0] is None else var.op.rules["x"](F, g[0], x, dim, unbiased, keepdim, correction)
         return _sum_of_grads(by_var, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))
@@ -64,6 +65,7 @@ class std_mean:
     def forward(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
         variation = std.op.compute(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
         return variation, mean.op.compute(xp, x, dim=_mean_dim(dim), keepdim=keepdim)
+    cuda = in_one_launch(forward, root=True, with_mean=True)
     def grad_x(F, g, x, std, dim, unbiased, keepdim, correction):
         by_std = None if g[0] is None else _std_back(F, g[0], x, std, dim, unbiased, keepdim, correction)
         return _sum_of_grads(by_std, None if g[1] is None else _mean_back(F, g[1], x, dim, keepdim))

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import RECORD, REDUCING, BatchWord, Tensor, defop, other_words, public
-from .dimensions import divided_by_count, float_sum, negative_axes, reduced_size, restore_dims
+from .dimensions import as_rows, divided_by_count, float_sum, negative_axes, reduced_size, restore_dims
 
 FAR = 256.0**2
 LEAST, MOST = 1e-33, float(np.finfo(np.float32).max)  # the variances that float32 represents accurately
@@ -30,16 +31,20 @@ def _freedom(n, unbiased, correction):
     return n - less if n > less else 0
 
 
-def _checked(x, dim, unbiased, correction):
-    """The arguments; half types as float32."""
+def _arguments(x, dim, unbiased, correction):
+    """(dim, unbiased), after a check of all arguments."""
     dim, unbiased = _dim_and_unbiased(dim, unbiased)
     if unbiased is not None and correction is not None:
         raise TypeError("std and var take one of unbiased and correction, not both")
-    if x.dtype not in dtypes.FULL_FLOATS:
-        if x.dtype not in dtypes.FLOATS:
-            raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
-        x = x.astype(dtypes.float32)
-    return x, dim, unbiased
+    if x.dtype not in dtypes.FLOATS:
+        raise RuntimeError(f"std and var only support floating point dtypes; got {x.dtype}")
+    return dim, unbiased
+
+
+def _checked(x, dim, unbiased, correction):
+    """The arguments; half types as float32."""
+    dim, unbiased = _arguments(x, dim, unbiased, correction)
+    return x if x.dtype in dtypes.FULL_FLOATS else x.astype(dtypes.float32), dim, unbiased
 
 
 def _variance(xp, x, dim, unbiased, keepdim, correction):
@@ -58,6 +63,21 @@ def _variance(xp, x, dim, unbiased, keepdim, correction):
 def _variance_cuda(xp, x, dim, unbiased, keepdim, correction):
     x, dim, unbiased = _checked(x, dim, unbiased, correction)
     return _in_two_passes(xp, x, dim, unbiased, keepdim, correction, lambda *_: True)  # a test would synchronize
+
+
+def in_one_launch(forward, root=False, with_mean=False):
+    """`forward` on CuPy arrays: the variance or its `root`, alone or `with_mean`, by one kernel for short rows."""
+    def run(xp, x, *, dim=None, unbiased=None, keepdim=False, correction=None):
+        over, bessel = _arguments(x, dim, unbiased, correction)
+        rows = as_rows(x, over, keepdim, copies=True)
+        if rows is None:
+            return forward(xp, x, dim=dim, unbiased=unbiased, keepdim=keepdim, correction=correction)
+        matrix, shape = rows
+        divisor = _freedom(matrix.shape[1], bessel, correction)
+        results = kernels.row_variance(matrix, divisor, shape, root, with_mean)
+        return results if with_mean else results[0]
+
+    return run
 
 
 def _in_two_passes(xp, x, dim, unbiased, keepdim, correction, corrects):
@@ -132,7 +152,7 @@ class var:
     tensor(1.25)
     """
 
-    forward, cuda = partial(_var, _variance_in_range), partial(_var, _variance_cuda)
+    forward, cuda = partial(_var, _variance_in_range), in_one_launch(partial(_var, _variance_cuda))
     grad_x = _var_back
     jvp, batch = _var_jvp, _BATCH
     public = methods = True
@@ -165,7 +185,7 @@ class std:
     tensor(1.118)
     """
 
-    forward, cuda = partial(_std, _variance_in_range), partial(_std, _variance_cuda)
+    forward, cuda = partial(_std, _variance_in_range), in_one_launch(partial(_std, _variance_cuda), root=True)
     grad_x = _std_back
     jvp, batch = _std_jvp, _BATCH
     wide_rules = True

@@ -12,7 +12,7 @@ from collections import defaultdict
 import kernel_references as references
 import numpy as np
 import pytest
-from activation_cases import CASES
+from activation_cases import CASES, POINTWISE
 from emulated import DTYPES, assert_close, assert_same, quarters
 
 import autograd_gpu as ag
@@ -21,8 +21,11 @@ from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
 from autograd_gpu.backend.kernels.activations import choose
 from autograd_gpu.backend.kernels.foreach import FUNCTIONS
+from autograd_gpu.backend.kernels.pointwise import WITHOUT_PULL
+from autograd_gpu.backend.kernels.pointwise import choose as pointwise_choice
 from autograd_gpu.backend.kernels.quantize import STRUCTS
 from autograd_gpu.backend.kernels.recurrent import GATES, KERNELS
+from autograd_gpu.backend.kernels.row_statistic import STATISTICS
 from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -37,16 +40,21 @@ def group_of(name):
     if file in ("column_sum.cu", "row_sum.cu"):  # they are of two dtypes
         return file, "", ""
     c_type = next((word for word in words[1:] if word in TYPES), "")
-    functor = words[1] if file == "bias_activation.cu" or words[0].startswith("activation_jet") else ""
+    by_functor = file in ("bias_activation.cu", "pointwise.cu") or words[0].startswith("activation_jet")
+    functor = words[1] if by_functor else ""
     return file, c_type, functor
 
 
 GROUPS = defaultdict(set)
 for instance in kernels.INSTANCES:
     GROUPS[group_of(instance)].add(instance)
-PLAIN = "cross_entropy.cu", "dropout.cu", "list_norm.cu", "recurrent.cu", "second_order.cu", "softmax.cu"
+PLAIN = (
+    "cross_entropy.cu", "dropout.cu", "list_norm.cu", "recurrent.cu", "row_statistic.cu", "second_order.cu",
+    "softmax.cu",
+)  # fmt: skip
 EMULATED = {(file, "float", "") for file in PLAIN}
 EMULATED |= {(file, "float", "Silu") for file in ("bias_activation.cu", "second_order.cu")}
+EMULATED |= {("pointwise.cu", "float", "Mish")}
 
 
 def parameters():
@@ -101,6 +109,30 @@ def column_sum(on, dtype, _):
         for shape in [*PAIR, (4300, 1), (9000, 8)]:
             x = quarters(shape, source_dtype)
             assert_same(to_numpy(kernels.column_sum(on(x))), references.column_sum(x))
+
+
+def pointwise(on, dtype, functor):
+    for name, how in [case for case in POINTWISE if pointwise_choice(case[0], **case[1])[0] == functor]:
+        for shape in PAIR:
+            x, g = abs(normal(dtype, *shape)) + dtype.type(0.25), normal(dtype, *shape)
+            near([kernels.pointwise(name, on(x), **how)], [references.pointwise(name, x, **how)], dtype)
+            if functor not in WITHOUT_PULL:
+                result = kernels.pointwise_backward(name, *on(g, x), **how)
+                near([result], [references.pointwise_backward(name, g, x, **how)], dtype)
+
+
+def gather(on, _, functor):
+    for dtype in ("int8", "float16", "float32", "float64"):
+        x, index = np.arange(24).astype(dtype).reshape(2, 3, 4), np.random.randint(0, 3, (2, 5, 4))
+        assert_same(to_numpy(kernels.gather(*on(x, index), -2)), references.gather(x, index, -2))
+
+
+def row_statistic(on, dtype, _):
+    for shape in PAIR:
+        x = normal(dtype, *shape)
+        for name in STATISTICS:
+            near([kernels.row_statistic(name, on(x), shape[:1])], [references.row_statistic(name, x)], dtype)
+        near(kernels.row_variance(on(x), 3.0, shape[:1], True, True), references.row_variance(x, 3.0, True), dtype)
 
 
 def row_sum(on, dtype, _):
@@ -269,8 +301,8 @@ def recurrent(on, dtype, _):
 
 
 FAMILIES = [
-    bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, layer_norm, list_norm, optimizer_step,
-    quantize, random, recurrent, row_sum, second_order, softmax,
+    bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, gather, layer_norm, list_norm,
+    optimizer_step, pointwise, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

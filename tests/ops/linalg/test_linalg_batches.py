@@ -69,8 +69,33 @@ def refuse(): raise AssertionError("CuPy's function of one matrix is called")
 def test_a_batch_is_no_loop_over_matrices(monkeypatch):
     monkeypatch.setattr(runtime, "scipy_linalg", refuse)
     ag.linalg.lu_factor_ex(ag.eye(3).expand(50, 3, 3))
+    ag.linalg.lu_factor_ex(ag.eye(3))  # a batch of one
     with pytest.raises(AssertionError):
-        ag.linalg.lu_factor_ex(ag.eye(3))
+        ag.linalg.lu_factor_ex(ag.ones(3, 2))
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("call", [ag.linalg.lu_factor_ex, ag.linalg.det, ag.linalg.slogdet], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3)], ids=str)
+def test_the_host_reads_nothing(launches, device, call, shape):
+    x = ag.tensor(RNG.normal(size=shape), device=device)
+    with launches() as found:
+        call(x)
+    assert found.transfers == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (4, 3, 3), (0, 2, 2), (2, 0, 0)], ids=str)
+def test_determinants_count_exchanges_of_rows(shape, device):
+    a = RNG.normal(size=shape)
+    x = ag.tensor(a, device=device)
+    np.testing.assert_allclose(ag.linalg.det(x).numpy(force=True), np.linalg.det(a), rtol=1e-12)
+    for found, expected in zip(ag.linalg.slogdet(x), np.linalg.slogdet(a), strict=True):
+        np.testing.assert_allclose(found.numpy(force=True), expected, rtol=1e-10, atol=1e-14)
+
+
+def test_determinant_of_a_singular_matrix(device):
+    sign, logarithm = ag.linalg.slogdet(ag.tensor([[1.0, 2.0], [2.0, 4.0]], device=device))
+    assert (sign.item(), logarithm.item()) == (0.0, -np.inf)
 
 
 @pytest.mark.cuda

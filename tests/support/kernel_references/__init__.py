@@ -13,13 +13,16 @@ from .activations import ACTIVATIONS
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
 from .column_sum import column_sum
 from .foreach import foreach
+from .gather import gather
 from .layer_norm import layer_norm, layer_norm_backward
 from .list_norm import limit_norm, list_norm
 from .nll import nll, nll_backward
 from .optimizer_step import adam_step, sgd_step
+from .pointwise import pointwise, pointwise_backward
 from .quantize import dequantize, quantize
 from .random import random_integers, random_numbers
 from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
+from .row_statistic import row_statistic, row_variance
 from .row_sum import row_sum
 from .second_order import (
     activation_jet,
@@ -47,6 +50,7 @@ __all__ = [
     "dropout",
     "foreach",
     "gamma_slope",
+    "gather",
     "gru_step",
     "gru_step_backward",
     "layer_norm",
@@ -59,12 +63,16 @@ __all__ = [
     "mask_bits",
     "nll",
     "nll_backward",
+    "pointwise",
+    "pointwise_backward",
     "quantize",
     "random_integers",
     "random_numbers",
     "rnn_step",
     "rnn_step_backward",
+    "row_statistic",
     "row_sum",
+    "row_variance",
     "sgd_step",
     "softmax",
     "softmax_backward",
