@@ -21,6 +21,7 @@ from ..cpu import lapack
 from ..cpu.lapack import Info
 from . import cublas, runtime
 
+SMALL = 32  # rows
 FEW = 1 << 16  # a batch of fewer than n * n / FEW matrices is factorized one matrix at a time
 PADE_RADIUS = 5.37  # 1-norm up to which the Padé approximant is exact in float64: Higham's theta_13
 PADE = [math.comb(13, k) / math.perm(26, k) for k in range(14)]  # the coefficients of x ** k in the numerator
@@ -79,12 +80,14 @@ def _lu(a: Any) -> tuple[Any, Any]:
 
 
 def _suits_batched(a: Any) -> bool:
-    """Whether getrfBatched supports `a` and is faster, by CuPy's rule for its inv and solve; also of one small matrix.
+    """Whether getrfBatched supports `a` and is faster: for batches by CuPy's rule for its inv and solve.
 
-    cuSOLVER's own LU takes some hundred us for a matrix of 2 rows, and CuPy reads its info on the host.
+    One matrix of up to SMALL rows counts as a batch: CuPy's LU reads info on the host. Of a larger one getrfBatched, of
+    which one block computes a matrix, takes longer than cuSOLVER; SMALL is an estimate.
     """
     *batch, m, n = a.shape
-    return bool(a.size) and m == n and math.prod(batch) * FEW >= n * n
+    count = math.prod(batch)
+    return bool(a.size) and m == n and (n <= SMALL if count == 1 else count * FEW >= n * n)
 
 
 def _as_batch(function: Callable[..., Any]) -> Callable[..., Any]:

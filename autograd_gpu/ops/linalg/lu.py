@@ -115,7 +115,7 @@ class lu_factor_ex:
 
     L has ones on its diagonal. Row i was exchanged with row pivots[i] - 1, in that order. info is 0, or the number of
     the first zero on U's diagonal, for which `check_errors` raises LinAlgError. On CUDA square matrices of up to
-    256 rows, and large batches, are factorized at once, others one by one, each with a synchronization.
+    32 rows, and large batches, are factorized at once, others one by one, each with a synchronization.
 
     >>> ag.linalg.lu_factor_ex(ag.tensor([[1.0, 2.0], [4.0, 4.0]]))
     lu_factor_ex_result(LU=tensor([[4.  , 4.  ],
