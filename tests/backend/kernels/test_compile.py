@@ -170,7 +170,7 @@ def test_wide_instances_move_sixteen_bytes_at_once(ptx):
 
 
 # What kernels call a matrix that they write, and kernels whose result is no matrix.
-WRITTEN, SUMS = {"out", "dx", "dg"}, {"column_sum", "row_sum", "cross_entropy"}
+WRITTEN, SUMS = {"out", "dx", "dg"}, {"column_sum", "row_sum", "cross_entropy", "local_terms"}
 
 
 def test_wide_instances_write_sixteen_bytes_at_once(ptx):
