@@ -231,7 +231,7 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
             if (smoothing != 0 && weight != nullptr && first < cols) weights = load_wide<WIDTH>(weight, first);
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
-                Wide<T> value = of_all * exp(widen(strips[d].at[i]) - less - still);
+                Wide<T> value = of_all * exp_for<T>(widen(strips[d].at[i]) - less - still);
                 if (smoothing != 0) value -= of_each * weights.at[i];
                 if (first + i == place) value -= of_target;
                 strips[d].at[i] = static_cast<T>(value);

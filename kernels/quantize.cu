@@ -23,7 +23,7 @@ __device__ void store_codes(const Strip<T, WIDTH> (&strips)[DEPTH], const RowSha
         Strip<typename F::Code, WIDTH> out;
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) out.at[i] = scaling.encode(strips[d].at[i]);
-        store_word(out, codes + share.row * share.cols + from + d * share.step);
+        out.store(codes + share.row * share.cols + from + d * share.step);
     }
 }
 

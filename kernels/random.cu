@@ -5,14 +5,20 @@
 // The numbers made from 16 random bytes: four of float or two of double.
 template <typename W> using Numbers = Strip<W, 16 / sizeof(W)>;
 
-// Uniform on [0, 1): multiples of 2^-24 and 2^-53.
-__device__ inline void below_one(const Words& words, Numbers<float>& out) {
+// The bits of a uniform number: as many as T keeps, and more are truncated, since rounding could give 1.
+template <typename T> constexpr int UNIFORM_BITS = 24;
+template <> constexpr int UNIFORM_BITS<double> = 53;
+template <> constexpr int UNIFORM_BITS<__half> = 11;
+template <> constexpr int UNIFORM_BITS<__nv_bfloat16> = 8;
+
+// Uniform on [0, 1): multiples of 2^-bits.
+__device__ inline void below_one(const Words& words, Numbers<float>& out, int bits) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) out.at[i] = static_cast<float>(words.at[i] >> 8) * 0x1p-24f;
+    for (int i = 0; i < 4; ++i) out.at[i] = static_cast<float>(words.at[i] >> (32 - bits)) * (1.0f / (1u << bits));
 }
-__device__ inline void below_one(const Words& words, Numbers<double>& out) {
+__device__ inline void below_one(const Words& words, Numbers<double>& out, int bits) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> 11) * 0x1p-53;
+    for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> (64 - bits)) * (1.0 / (1ull << bits));
 }
 
 // Uniform on (0, 1], for logarithms: down to 2^-33 and 2^-54.
@@ -25,18 +31,8 @@ __device__ inline void above_zero(const Words& words, Numbers<double>& out) {
     for (int i = 0; i < 2; ++i) out.at[i] = static_cast<double>(words.pair(i) >> 11) * 0x1p-53 + 0x1p-54;
 }
 
-// The bits of a uniform number that a half type keeps: the number is truncated, since rounding could give 1.
-template <typename T> struct Cut { static constexpr float STEPS = 0; };
-template <> struct Cut<__half> { static constexpr float STEPS = 0x1p11f; };
-template <> struct Cut<__nv_bfloat16> { static constexpr float STEPS = 0x1p8f; };
-
 template <typename T> struct Uniform {
-    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
-        below_one(words, out);
-        if constexpr (Cut<T>::STEPS != 0)
-#pragma unroll
-            for (float& number : out.at) number = floor(number * Cut<T>::STEPS) / Cut<T>::STEPS;
-    }
+    static __device__ void make(const Words& words, Numbers<Wide<T>>& out) { below_one(words, out, UNIFORM_BITS<T>); }
 };
 
 template <typename T> struct Exponential {
@@ -47,17 +43,25 @@ template <typename T> struct Exponential {
     }
 };
 
+// Of an angle in half turns; for float they share the reduction of the angle.
+__device__ inline void sine_and_cosine(float angle, float& sine, float& cosine) { sincospif(angle, &sine, &cosine); }
+__device__ inline void sine_and_cosine(double angle, double& sine, double& cosine) {
+    sine = sinpi(angle), cosine = cospi(angle);
+}
+
 // Pairs of independent normal numbers from pairs of uniform ones (Box and Muller 1958).
 template <typename T> struct Normal {
     static __device__ void make(const Words& words, Numbers<Wide<T>>& out) {
         Numbers<Wide<T>> turns;
         above_zero(words, out);
-        below_one(words, turns);
+        below_one(words, turns, UNIFORM_BITS<Wide<T>>);
 #pragma unroll
         for (int i = 0; i < 16 / sizeof(Wide<T>); i += 2) {
-            const Wide<T> radius = sqrt(-2 * log(out.at[i])), half_turns = 2 * turns.at[i + 1];
-            out.at[i] = radius * cospi(half_turns);
-            out.at[i + 1] = radius * sinpi(half_turns);
+            const Wide<T> radius = sqrt(-2 * log(out.at[i]));
+            Wide<T> sine, cosine;
+            sine_and_cosine(2 * turns.at[i + 1], sine, cosine);
+            out.at[i] = radius * cosine;
+            out.at[i + 1] = radius * sine;
         }
     }
 };
@@ -76,6 +80,12 @@ __device__ inline long long thread_number() {
     return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
+// The counter, from `start` on, that a thread uses as number `own` of COUNTERS_PER_THREAD. It uses several, which share the
+// keys of their rounds: instructions bound these kernels, not memory.
+__device__ inline long long counter_of(int own) {
+    return (static_cast<long long>(blockIdx.x) * COUNTERS_PER_THREAD + own) * THREADS + threadIdx.x;
+}
+
 // Numbers of the standard distribution times `scale` plus `shift`; half types are rounded once, after that.
 template <template <typename> class Distribution, typename T>
 __global__ void __launch_bounds__(THREADS)
@@ -83,14 +93,17 @@ random_numbers(T* out, unsigned long long seed, unsigned long long start, const 
                Wide<T> shift, long long size) {
     refresh(live, seed, start);
     constexpr int COUNT = 16 / sizeof(Wide<T>);
-    const long long place = thread_number();
-    if (place * COUNT >= size) return;
-    Numbers<Wide<T>> numbers;
-    Distribution<T>::make(philox(seed, start + place), numbers);
-    Strip<T, COUNT> strip;
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) strip.at[i] = static_cast<T>(numbers.at[i] * scale + shift);
-    store(strip, out, place * COUNT, size);
+    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
+        const long long place = counter_of(own);
+        if (place * COUNT >= size) return;
+        Numbers<Wide<T>> numbers;
+        Distribution<T>::make(philox(seed, start + place), numbers);
+        Strip<T, COUNT> strip;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) strip.at[i] = static_cast<T>(numbers.at[i] * scale + shift);
+        store(strip, out, place * COUNT, size);
+    }
 }
 
 // Bit i: whether word i is below `threshold`, in [0, 2^32]; the masks of dropout.cu.
@@ -98,13 +111,16 @@ __global__ void __launch_bounds__(THREADS)
 random_bits(bool* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
             long long threshold, long long size) {
     refresh(live, seed, start);
-    const long long place = thread_number();
-    if (place * 4 >= size) return;
-    const Words words = philox(seed, start + place);
-    Strip<bool, 4> bits;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) bits.at[i] = words.at[i] < threshold;
-    store(bits, out, place * 4, size);
+    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
+        const long long place = counter_of(own);
+        if (place * 4 >= size) return;
+        const Words words = philox(seed, start + place);
+        Strip<bool, 4> bits;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) bits.at[i] = words.at[i] < threshold;
+        store(bits, out, place * 4, size);
+    }
 }
 
 // low + a uniform integer below `range` (Lemire 2019): the upper word of its product with 64 random bits, which are
@@ -113,17 +129,21 @@ __global__ void __launch_bounds__(THREADS)
 random_integers(long long* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
                 long long low, unsigned long long range, unsigned long long uneven, long long size) {
     refresh(live, seed, start);
-    const long long place = thread_number();
-    if (place * 2 >= size) return;
-    const Words words = philox(seed, start + place);
-    Strip<long long, 2> numbers;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        unsigned long long bits = words.pair(i);
-        for (unsigned long long turn = 1; bits * range < uneven; ++turn) bits = philox(seed, start + place, turn).pair(i);
-        numbers.at[i] = static_cast<long long>(low + (range == 0 ? bits : __umul64hi(bits, range)));
+    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
+        const long long place = counter_of(own);
+        if (place * 2 >= size) return;
+        const Words words = philox(seed, start + place);
+        Strip<long long, 2> numbers;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            unsigned long long bits = words.pair(i);
+            for (unsigned long long turn = 1; bits * range < uneven; ++turn)
+                bits = philox(seed, start + place, turn).pair(i);
+            numbers.at[i] = static_cast<long long>(low + (range == 0 ? bits : __umul64hi(bits, range)));
+        }
+        store(numbers, out, place * 2, size);
     }
-    store(numbers, out, place * 2, size);
 }
 
 // log(n!) to 1e-9, by Stirling's series from 8 on. The compiler does not inline lgamma.

@@ -58,7 +58,7 @@ softmax(const T* __restrict__ x, const Wide<T>* __restrict__ found, T* out, int 
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
                 const Wide<T> below = widen(strip.at[i]) - less;
-                strip.at[i] = static_cast<T>(logarithm ? below - log_sum : exp(below) * inverse);
+                strip.at[i] = static_cast<T>(logarithm ? below - log_sum : exp_for<T>(below) * inverse);
             }
         share.store(strips, out, column);
     }
@@ -134,7 +134,7 @@ softmax_backward(const T* g, const T* out, const Wide<T>* __restrict__ found, T*
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
                 const Wide<T> h = widen(gs[d].at[i]), result = widen(outs[d].at[i]);
-                gs[d].at[i] = static_cast<T>(logarithm ? h - exp(result) * sum : result * (h - sum));
+                gs[d].at[i] = static_cast<T>(logarithm ? h - exp_for<T>(result) * sum : result * (h - sum));
             }
         share.store(gs, dx, column);
     }

@@ -141,15 +141,3 @@ template <typename T, typename F> struct Scaling {
 
     __device__ typename F::Code encode(T x) const { return F::encode(widen(x) * inverse, limit); }
 };
-
-// Stores N codes as one word: the compiler may otherwise store them one by one.
-template <int BYTES> struct Word;
-template <> struct Word<1> { using type = unsigned char; };
-template <> struct Word<2> { using type = unsigned short; };
-template <> struct Word<4> { using type = unsigned; };
-template <> struct Word<8> { using type = unsigned long long; };
-template <typename Code, int N> __device__ void store_word(const Strip<Code, N>& codes, Code* to) {
-    typename Word<sizeof(codes)>::type word;
-    memcpy(&word, &codes, sizeof(word));
-    *reinterpret_cast<decltype(word)*>(to) = word;
-}

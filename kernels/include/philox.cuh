@@ -28,9 +28,9 @@ __device__ inline Words philox(unsigned long long seed, unsigned long long count
     unsigned low = static_cast<unsigned>(seed), high = static_cast<unsigned>(seed >> 32);
 #pragma unroll
     for (int round = 0; round < 10; ++round) {
-        const unsigned long long first = 0xD2511F53ull * c.at[0], second = 0xCD9E8D57ull * c.at[2];
-        c = {{static_cast<unsigned>(second >> 32) ^ c.at[1] ^ low, static_cast<unsigned>(second),
-              static_cast<unsigned>(first >> 32) ^ c.at[3] ^ high, static_cast<unsigned>(first)}};
+        const unsigned first = 0xD2511F53u, second = 0xCD9E8D57u;  // as a 64-bit product it would have an addition more
+        c = {{__umulhi(second, c.at[2]) ^ c.at[1] ^ low, second * c.at[2],
+              __umulhi(first, c.at[0]) ^ c.at[3] ^ high, first * c.at[0]}};
         low += 0x9E3779B9u;
         high += 0xBB67AE85u;
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 THREADS = 256  # per block
+COUNTERS_PER_THREAD = 4  # of random words, in kernels that fill an array with them
 CHUNK = 16384  # elements per block in a kernel over lists of arrays
 
 # By the number of lists: the most arrays in each for one launch. Addresses are a parameter, and every driver takes 4096

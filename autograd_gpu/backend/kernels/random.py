@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays.dropout_mask import threshold
 from ..arrays.dtypes import bool_, float64, int64, uint64, wide
 from ..cuda import runtime
-from .constants import THREADS
+from .constants import COUNTERS_PER_THREAD, THREADS
 from .instances import C_NAMES, COUNTERS, Parameter, declare
 from .launcher import Array, c_name, check_array, launch
 from .tiles import VECTOR, Launch
@@ -55,6 +55,11 @@ def words_of(seed: Seed, start: int) -> tuple[int, int, Array | None]:
     return (seed, start, None) if isinstance(seed, int) else (0, start, seed)
 
 
+def _filling(counters: int) -> Launch:
+    """The launch of a kernel that fills an array with random numbers."""
+    return _threads(-(-counters // COUNTERS_PER_THREAD))
+
+
 def _threads(count: int) -> Launch:
     return (-(-count // THREADS), 1), (THREADS, 1)
 
@@ -69,7 +74,7 @@ def random_numbers(
     """
     instance = f"random_numbers<{distribution}, {c_name('random_numbers', dtype)}>"
     out, size = runtime.cupy().empty(shape, dtype), math.prod(shape)
-    launch(instance, _threads(counters_for(size, dtype)), out, *words_of(seed, start), scale, shift, size)
+    launch(instance, _filling(counters_for(size, dtype)), out, *words_of(seed, start), scale, shift, size)
     return out
 
 
@@ -77,14 +82,14 @@ def random_bits(shape: tuple[int, ...], probability: float, seed: Seed, start: i
     """A bool array, True with this probability: the bits of a `Mask` with the same counters."""
     out, size = runtime.cupy().empty(shape, bool_), math.prod(shape)
     arguments = (out, *words_of(seed, start), threshold(probability), size)
-    launch("random_bits", _threads(counters_for(size, bool_)), *arguments)
+    launch("random_bits", _filling(counters_for(size, bool_)), *arguments)
     return out
 
 
 def random_integers(shape: tuple[int, ...], low: int, high: int, seed: Seed, start: int) -> Array:
     """An int64 array of uniformly distributed integers in [low, high)."""
     out, size, span = runtime.cupy().empty(shape, int64), math.prod(shape), high - low
-    shape_of_launch = _threads(counters_for(size, int64))
+    shape_of_launch = _filling(counters_for(size, int64))
     launch("random_integers", shape_of_launch, out, *words_of(seed, start), low, span % 2**64, 2**64 % span, size)
     return out
 

@@ -169,11 +169,24 @@ def test_wide_instances_move_sixteen_bytes_at_once(ptx):
         assert all(at_once) or name.startswith("cross_entropy"), (name, moves)
 
 
+# What kernels call a matrix that they write, and kernels whose result is no matrix.
+WRITTEN, SUMS = {"out", "dx", "dg"}, {"column_sum", "row_sum", "cross_entropy", "local_terms"}
+
+
+def test_wide_instances_write_sixteen_bytes_at_once(ptx):
+    """The compiler has stored the elements of strips one by one."""
+    for name, text in ptx.items():
+        entry = kernels.INSTANCES[name]
+        written = WRITTEN & {parameter.name for parameter in entry.parameters if parameter.kind == "write"}
+        if written and entry.kernel not in SUMS and re.search(r" [248]>$", name) and not NARROW.match(name):
+            assert re.search(r"st\.global\.wb\.v4\.u32", text), name
+
+
 def test_codes_are_written_in_one_piece(ptx):
     """Four or more of them; two of one byte make no better piece than two bytes."""
     for name, text in ptx.items():
         if name.startswith("quantize") and not name.endswith((" 1>", " 2>")):
-            assert set(re.findall(r"st\.global\.(\w+)", text)) <= {"f32", "u32", "u64", "b32", "b64"}, name
+            assert set(re.findall(r"st\.global\.(?:wb\.)?(\w+)", text)) <= {"f32", "u32", "u64", "b32", "b64"}, name
 
 
 def test_kernels_over_lists_move_sixteen_bytes_of_global_memory_at_once(ptx):

@@ -9,6 +9,7 @@ from scipy import stats
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import DIGITS
+from autograd_gpu.backend.kernels.constants import COUNTERS_PER_THREAD
 
 pytestmark = pytest.mark.cpu
 SIZES = [0, 1, 2, 3, 4, 5, 1023, 1024, 2500]
@@ -21,7 +22,7 @@ SEED, START = 2**64 - 5, 2**64 - 100  # the counters pass 2^64
 def run(name, dtype, size, *arguments, read=(), **how):
     """`name` on as many threads as backend/kernels/random.py gives it."""
     out = Placed(np.zeros((size,), dtype)) if dtype.kind in "bi" else unset((size,), dtype)
-    threads = size if read else kernels.counters_for(size, dtype)
+    threads = size if read else -(-kernels.counters_for(size, dtype) // COUNTERS_PER_THREAD)
     shape = (-(-threads // kernels.THREADS), 1), (kernels.THREADS, 1)
     emulated.launch(name, shape, *read, out, SEED, START, *arguments, size, **how)
     return out.result()
