@@ -27,7 +27,7 @@ def dropout(x, mask, offset=0, in_place=False, order="forward", check="none"):
     width = 1 if offset % vector or cols % vector else vector
     source = Placed(x, offset)
     out = source if in_place else unset(x.shape, x.dtype, offset)
-    common = source, out, mask.seed, mask.start, round(mask.keep * 2**32), *NUMBERS
+    common = source, out, mask.seed, mask.start, None, round(mask.keep * 2**32), *NUMBERS
     if mask.per_bit == 1:
         group = max(vector, 4)
         shape = kernels.tiles(x.shape[0], -(-cols // group) * group, group, size)

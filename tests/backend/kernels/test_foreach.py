@@ -27,7 +27,7 @@ def foreach(name, inputs, offsets=None, in_place=False, a=0.75, b=2.0, **how):
     lists = Lists([out, *inputs[1:]] if in_place else [out, *inputs], offsets)
     if in_place:  # the first input is the result
         lists.addresses.insert(0, lists.addresses[0])
-    (result, *_) = lists.launch(f"foreach<{FUNCTIONS[name].functor}, {kernels.C_NAMES[dtype]}>", a, b, **how)
+    (result, *_) = lists.launch(f"foreach<{FUNCTIONS[name].functor}, {kernels.C_NAMES[dtype]}>", a, b, None, **how)
     return result
 
 

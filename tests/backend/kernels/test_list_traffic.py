@@ -53,7 +53,8 @@ def traffic(name, size, offset):
     dtype = dtype_of(name)
     lists = Lists([[np.ones(size, dtype)] for _ in {*reads, *writes}], [offset])
     values = {"partials": unset((1,), kernels.wide(dtype)), "norm": Placed(np.full(1, 9, kernels.wide(dtype)))}
-    lists.launch(name, *(values.get(parameter.name, 0.5) for parameter in parameters[1:]), check="races")
+    others = [None if parameter.optional else values.get(parameter.name, 0.5) for parameter in parameters[1:]]
+    lists.launch(name, *others, check="races")
     return np.array(emulated.compiled(file, "races").kernels[name].traffic())
 
 

@@ -39,7 +39,7 @@ def step(kernel, flag, c, lists, offsets=None, **how):
         numbers = (c.sign, c.lr, c.decay, c.momentum, 1.0 if c.first else c.damped, c.nesterov, c.first)
     else:
         numbers = (c.sign, c.decay, c.keep, c.beta1, 1 - c.beta1, c.beta2, 1 - c.beta2, c.rate, c.eps)
-    return Lists(lists, offsets).launch(name, *numbers, **how)
+    return Lists(lists, offsets).launch(name, *numbers, None, **how)
 
 
 def check(kernel, flag, c, lists, actual):

@@ -24,7 +24,7 @@ def run(name, dtype, size, *arguments, read=(), **how):
     out = Placed(np.zeros((size,), dtype)) if dtype.kind in "bi" else unset((size,), dtype)
     threads = size if read else -(-kernels.counters_for(size, dtype) // COUNTERS_PER_THREAD)
     shape = (-(-threads // kernels.THREADS), 1), (kernels.THREADS, 1)
-    emulated.launch(name, shape, *read, out, SEED, START, *arguments, size, **how)
+    emulated.launch(name, shape, *read, out, SEED, START, None, *arguments, size, **how)
     return out.result()
 
 
