@@ -27,6 +27,8 @@ from .devices import (
     set_device,
     synchronize,
 )
+from .graphed_step import make_graphed_step
+from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from .memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -71,6 +73,7 @@ else:
 
 
 __all__ = [
+    "CUDAGraph",
     "DeviceProperties",
     "Event",
     "ExternalStream",
@@ -90,12 +93,16 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
     "init",
     "initial_seed",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_step",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
