@@ -129,7 +129,7 @@ def check_betas(group: Group) -> None:
 
 
 def check_execution(group: Group) -> None:
-    """Raises for options of `step` that exclude each other, and NotImplementedError for `capturable`."""
+    """Raises for options of `step` that exclude each other."""
     if group.get("foreach") and group.get("fused"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     for option in ("foreach", "fused"):
@@ -138,11 +138,6 @@ def check_execution(group: Group) -> None:
                 f"`{option}` does not support `differentiable`: a step is recorded tensor by tensor; "
                 f"leave {option} None"
             )
-    if group.get("capturable"):
-        raise NotImplementedError(
-            "capturable=True is not supported: step() computes its step size on the host, and a CUDA graph would "
-            "repeat the one that it was captured with. Leave capturable False and step outside the graph"
-        )
 
 
 def way(group: Group) -> Way:
