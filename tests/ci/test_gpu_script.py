@@ -62,7 +62,8 @@ def test_only_the_stages_that_are_named_run(script):
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["bench", "benhc"], "there is no stage 'benhc'; there are: device, probe, capture, core, bench, ops, rest, sanitizer"),
+    (["bench", "benhc"],
+     "there is no stage 'benhc'; there are: device, probe, capture, core, bench, ops, rest, sanitizer"),
     (["--from", "nowhere"], "--from nowhere: there is no such folder"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused(script, words, said):

@@ -130,7 +130,8 @@ def test_without_pytest_a_stage_does_not_start(words):
 
 def test_every_file_belongs_to_one_stage(words):
     files = sorted(suite.TESTS.rglob("test_*.py"))
-    chosen = {stage: {str(file) for file in files} - _ignored(words(stage)[0]) for stage in ("capture", "core", "ops", "rest")}
+    stages = ("capture", "core", "ops", "rest")
+    chosen = {stage: {str(file) for file in files} - _ignored(words(stage)[0]) for stage in stages}
     assert sum(map(len, chosen.values())) == len(files)
     assert set.union(*chosen.values()) == set(map(str, files))
     names = {stage: {Path(file).name for file in actual} for stage, actual in chosen.items()}

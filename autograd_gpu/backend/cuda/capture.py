@@ -37,16 +37,21 @@ class GraphPool:
 
 def is_capturing() -> bool:
     """Whether the current stream is being captured; False if CuPy is not in use."""
-    module = runtime.loaded()
-    if module is None or not runtime.is_available():
-        return False
-    stream = module.cuda.get_current_stream()
+    return runtime.loaded() is not None and runtime.is_available() and is_captured(runtime.current.stream())
+
+
+def is_captured(stream: Any) -> bool:
+    """Whether `stream` is being captured; the default stream never is."""
     return stream.ptr not in (0, 1) and bool(stream.is_capturing())
 
 
+class Refused(RuntimeError):
+    """Why an op does not begin while a stream is being captured."""
+
+
 def concerns_capture(error: BaseException) -> bool:
-    """Whether CUDA or CuPy raised the error because a stream is being captured."""
-    return getattr(error, "status", None) in _CAPTURE_ERRORS or "captur" in str(error)
+    """Whether an op, CuPy or CUDA raised the error because a stream is being captured."""
+    return isinstance(error, Refused) or getattr(error, "status", None) in _CAPTURE_ERRORS or "captur" in str(error)
 
 
 class Recording:
