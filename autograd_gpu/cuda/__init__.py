@@ -27,6 +27,7 @@ from .devices import (
     set_device,
     synchronize,
 )
+from .graphed_callables import make_graphed_callables
 from .graphed_step import make_graphed_step
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from .memory import (
@@ -102,6 +103,7 @@ __all__ = [
     "is_bf16_supported",
     "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "make_graphed_step",
     "manual_seed",
     "manual_seed_all",

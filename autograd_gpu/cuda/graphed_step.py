@@ -113,9 +113,12 @@ class GraphedStep:
                 kind = self._kind(leaves, spec)
             except _Unfit as reason:
                 return self._eagerly(str(reason), args, kwargs)
-            for captured in kind.captured:
-                if captured.fits():
+            for captured in [captured for captured in kind.captured if captured.fits()][:1]:
+                try:
                     return captured(leaves)
+                except capture.StaleGraphError as error:
+                    LOGGER.info("%r: captures again: %s", self, error)
+                    kind.captured.remove(captured)
             if kind.refused:
                 return _detached(self._step(*args, **kwargs))
             if kind.calls < self._warmup:
@@ -177,14 +180,8 @@ class GraphedStep:
 
     def _on_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the step on the stream of the captures, between the work before and after it."""
-        module, side = runtime.cupy().cuda, self._side_stream()
-        current = module.get_current_stream()
-        side.wait_event(current.record(module.Event(disable_timing=True)))
-        try:
-            with side:
-                return _detached(self._step(*args, **kwargs))
-        finally:
-            current.wait_event(side.record(module.Event(disable_timing=True)))
+        with capture.aside(self._side_stream()):
+            return _detached(self._step(*args, **kwargs))
 
     def _eagerly(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._warn(reason)

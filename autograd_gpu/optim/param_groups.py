@@ -129,7 +129,7 @@ def check_betas(group: Group) -> None:
 
 
 def check_execution(group: Group) -> None:
-    """Raises for options of `step` that exclude each other."""
+    """Raises RuntimeError for options of `step` that exclude each other."""
     if group.get("foreach") and group.get("fused"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     for option in ("foreach", "fused"):

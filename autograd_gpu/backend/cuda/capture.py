@@ -10,7 +10,8 @@ A stream is captured, not a thread: what other threads put on other streams is n
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from . import cublas_handles, live_numbers, runtime
@@ -35,6 +36,19 @@ class GraphPool:
         self.stream = stream
 
 
+@contextmanager
+def aside(stream: Any) -> Iterator[None]:
+    """Makes `stream` current inside the block, between the work of the stream that was current, before and after."""
+    module = runtime.cupy().cuda
+    current = module.get_current_stream()
+    stream.wait_event(current.record(module.Event(disable_timing=True)))
+    try:
+        with stream:
+            yield
+    finally:
+        current.wait_event(stream.record(module.Event(disable_timing=True)))
+
+
 def is_capturing() -> bool:
     """Whether the current stream is being captured; False if CuPy is not in use."""
     return runtime.loaded() is not None and runtime.is_available() and is_captured(runtime.current.stream())
@@ -43,6 +57,10 @@ def is_capturing() -> bool:
 def is_captured(stream: Any) -> bool:
     """Whether `stream` is being captured; the default stream never is."""
     return stream.ptr not in (0, 1) and bool(stream.is_capturing())
+
+
+class StaleGraphError(RuntimeError):
+    """A graph cannot be replayed any more: numbers that it reads say that other operations are due."""
 
 
 class Refused(RuntimeError):
@@ -95,7 +113,10 @@ class Recording:
                                f"`with ag.cuda.device({self.device}):`")
         stream = runtime.current.stream()
         self.pool.order(stream)
-        self.numbers.fill(stream)
+        try:
+            self.numbers.fill(stream)
+        except RuntimeError as error:  # a function that gives numbers refuses
+            raise StaleGraphError(f"the CUDA graph cannot be replayed: {error}") from error
         self._graph.launch(stream)
 
     def dot(self) -> str:

@@ -1,7 +1,15 @@
-"""Numbers that change between the replays of a CUDA graph: a block of device memory, filled before each launch."""
+"""Numbers that change between the replays of a CUDA graph: a block of device memory, filled before each launch.
+
+A captured kernel keeps the arguments that it was captured with. So while a stream is captured, numbers such as a
+learning rate or the first counter of a dropout mask get a place in the block, and the kernel a pointer to it. Before
+each launch of the graph the functions registered with the places say what the numbers are now, and one copy from
+page-locked memory fills the block.
+"""
 
 from __future__ import annotations
 
+import operator
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.dtypes import float64, uint64
 from . import runtime
 
-SLOTS = 4096  # of 8 bytes
+SLOTS = 8192  # of 8 bytes
+Refresh = Callable[[], Any]  # returns a sequence of float64 or uint64 numbers
+# Page-locked memory, and the event behind its last copy: of all graphs, since a graph may be dropped before that ran.
+_RING: deque[tuple[Any, Any]] = deque()
+_LOCK = threading.Lock()
 _CURRENT: ContextVar[LiveNumbers | None] = ContextVar("live_numbers", default=None)
 
 
@@ -22,36 +35,130 @@ class LiveNumbers:
     def __init__(self, device: int) -> None:
         module = runtime.cupy()
         with module.cuda.Device(device):
-            self._block = module.cuda.alloc(8 * SLOTS)
+            self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
-        self._places: list[tuple[slice, Callable[[], Sequence[Any]]]] = []
-        self._ring: deque[tuple[Any, Any]] = deque()  # page-locked memory, and the event after its last copy
+        self._places: list[tuple[slice, Refresh]] = []
+        self.held: dict[Any, Any] = {}  # what a part of the library keeps for this capture, by its owner
 
-    def place(self, count: int, refresh: Callable[[], Sequence[Any]]) -> int:
-        """The device address of `count` slots, which hold what `refresh` answers when the graph is launched."""
-        begin, self._used = self._used, self._used + count
-        if self._used > SLOTS:
-            raise RuntimeError(f"a CUDA graph holds up to {SLOTS} numbers that change between replays")
-        self._places.append((slice(begin, self._used), refresh))
+    def place(self, count: int, refresh: Refresh) -> int:
+        """The device address of `count` slots, which hold what `refresh` returns before each launch.
+
+        `refresh` returns float64 or uint64 numbers, and is called in the order of the places. RuntimeError if the block
+        is full.
+        """
+        begin, end = self._used, self._used + count
+        if end > SLOTS:
+            raise RuntimeError(f"a CUDA graph holds up to {SLOTS} numbers that change between replays (hyperparameters "
+                               "of optimizers, seeds and counters of generators), and this one needs more: capture "
+                               "the work in several graphs")
+        self._used = end
+        self._places.append((slice(begin, end), refresh))
         return int(self._block.ptr) + 8 * begin
 
+    def array(self, refresh: Refresh, count: int, dtype: np.dtype = float64) -> Any:
+        """The slots of a new `place` as an array for a kernel to read."""
+        address = self.place(count, refresh)
+        return runtime.cupy().ndarray((count,), dtype, self._block + (address - int(self._block.ptr)))
+
     def fill(self, stream: Any) -> None:
-        """Puts a copy of the present numbers on `stream`."""
+        """Puts a copy of the present numbers on `stream`; the graph is to be launched on it next."""
         if not self._places:
             return
         module = runtime.cupy().cuda
-        done = bool(self._ring) and self._ring[0][1].done
-        pinned = self._ring.popleft()[0] if done else module.PinnedMemory(8 * SLOTS)
+        pinned = _free_buffer(module)
         words = np.frombuffer(module.PinnedMemoryPointer(pinned, 0), np.uint64, self._used)
         for slots, refresh in self._places:
-            words[slots] = np.asarray(refresh()).view(np.uint64)
-        self._block.copy_from_host_async(pinned.ptr, 8 * self._used, stream)
-        self._ring.append((pinned, stream.record(module.Event(disable_timing=True))))
+            numbers = np.asarray(refresh())
+            if numbers.size != slots.stop - slots.start or numbers.dtype not in (float64, uint64):
+                raise TypeError(f"{slots.stop - slots.start} numbers in float64 or uint64 belong here, not "
+                                f"{numbers.size} in {numbers.dtype}")
+            words[slots] = numbers.view(np.uint64)
+        api = module.runtime
+        api.memcpyAsync(self._block.ptr, pinned.ptr, 8 * self._used, api.memcpyHostToDevice, stream.ptr)
+        _RING.append((pinned, stream.record(module.Event(disable_timing=True))))
+
+
+def _free_buffer(module: Any) -> Any:
+    """Page-locked memory that no copy reads any more."""
+    with _LOCK:
+        if _RING and _RING[0][1].done:
+            return _RING.popleft()[0]
+    return module.PinnedMemory(8 * SLOTS)
+
+
+class LiveNumber:
+    """A number that is known at a replay only, and arithmetic with it.
+
+    `value` computes it; `name` is its name in errors. Python code that asks whether it is true gets the present answer,
+    and so takes one way in the captured code; a replay at which the answer is another one raises RuntimeError.
+    """
+
+    __slots__ = ("_home", "_name", "_value")
+
+    def __init__(self, home: LiveNumbers, value: Callable[[], float], name: str = "a number") -> None:
+        self._home, self._value, self._name = home, value, name
+
+    def now(self) -> float:
+        """The number as of now."""
+        return self._value()
+
+    def __bool__(self) -> bool:
+        captured, value, name = bool(self._value()), self._value, self._name
+
+        def check() -> tuple[()]:
+            if bool(value()) is not captured:
+                raise RuntimeError(f"{name} {'was not' if captured else 'was'} 0 or False when the step was captured, "
+                                   f"and is {value()} now, which takes other operations: capture the step again")
+            return ()
+
+        self._home.place(0, lambda: np.array(check(), float64))
+        return captured
+
+    def _with(self, function: Callable[..., float], *operands: Any) -> LiveNumber:
+        def value() -> float:
+            return function(*[x.now() if isinstance(x, LiveNumber) else x for x in operands])
+
+        return LiveNumber(self._home, value, self._name)
+
+    def where(self, true: float, false: float) -> LiveNumber:
+        """`true` where the number is true, else `false`."""
+        return self._with(lambda number: true if number else false, self)
+
+    def __neg__(self) -> LiveNumber:
+        return self._with(operator.neg, self)
+
+    def __add__(self, other: Any) -> LiveNumber:
+        return self._with(operator.add, self, other)
+
+    def __sub__(self, other: Any) -> LiveNumber:
+        return self._with(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> LiveNumber:
+        return self._with(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> LiveNumber:
+        return self._with(operator.mul, self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def placed(numbers: Sequence[Any]) -> Any:
+    """An array in device memory with `numbers`, one of which at least is a LiveNumber, at each replay."""
+    home = next(number._home for number in numbers if isinstance(number, LiveNumber))
+    return home.array(
+        lambda: np.array([x.now() if isinstance(x, LiveNumber) else x for x in numbers], float64), len(numbers)
+    )
 
 
 def current() -> LiveNumbers | None:
     """The numbers of the graph that is being captured here, None outside of a capture."""
     return _CURRENT.get()
+
+
+def refuse(what: str, reason: str, instead: str) -> None:
+    """Raises RuntimeError if a graph is being captured here."""
+    if current() is not None:
+        raise RuntimeError(f"{what} cannot be captured in a CUDA graph, {reason}: {instead}")
 
 
 @contextmanager
