@@ -37,6 +37,6 @@ def _name(frames: traceback.StackSummary) -> str:
 
 
 def _is_users(filename: str) -> bool:
-    return not filename.startswith("<") and not any(
+    return not filename.startswith(("<generated", "<frozen")) and not any(
         parent == PACKAGE or parent.name in ("cupy", "cupyx", "cupy_backends") for parent in Path(filename).parents
     )

@@ -10,6 +10,7 @@ A stream is captured, not a thread: what other threads put on other streams is n
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -72,6 +73,12 @@ def concerns_capture(error: BaseException) -> bool:
     return isinstance(error, Refused) or getattr(error, "status", None) in _CAPTURE_ERRORS or "captur" in str(error)
 
 
+def _end(pool: GraphPool, stream: Any) -> None:
+    """Orders the stream of a capture, to which the memory of its graph goes back, after the replays."""
+    if pool.stream is not None and not any(map(is_captured, (pool.stream, stream))):
+        pool.order(stream)
+
+
 class Recording:
     """A graph of the work on a stream, and what it needs as long as it is replayed."""
 
@@ -81,10 +88,12 @@ class Recording:
         self._stream = stream
         self._open = ExitStack()
         self._graph: Any = None
+        weakref.finalize(self, _end, pool, stream).atexit = False
 
     def begin(self, mode: int) -> None:
         """Begins to record; the stream must be the current one."""
         cublas_handles.prepare(self.device)
+        self.pool.order(self._stream)  # and the first replay after what was allocated here
         with ExitStack() as stack:
             stack.enter_context(runtime.cupy().cuda.using_allocator(self.pool.memory.malloc))
             stack.enter_context(cublas_handles.captured(self.device, self._stream))
