@@ -53,14 +53,10 @@ class Graphed:
         self.again: Replay | None = None
 
     def warm_up(self, count: int) -> None:
-        """Runs forward and backward `count` times on the stream of the captures, and captures the forward."""
+        """Runs forward and backward `count` times, and captures the forward."""
         for _ in range(count):
-            self._aside(lambda: self._gradients(self._forward(), None, create_graph=False))
+            self._gradients(self._forward(), None, create_graph=False)
         self.forward = Replay(self._forward, self.inputs, self.stream, self.pool)
-
-    def _aside(self, work: Callable[[], Any]) -> Any:
-        with capture.aside(self.stream):
-            return work()
 
     def _forward(self) -> list[Any]:
         with enable_grad():
@@ -93,7 +89,7 @@ class Graphed:
             def work() -> list[Any]:
                 return self._gradients(self.forward.results, static, create_graph)
 
-            self._aside(work)
+            work()
             self.backwards[create_graph] = Replay(work, static, self.stream, self.pool)
         return self.backwards[create_graph](cotangents)
 
@@ -112,7 +108,7 @@ class Graphed:
                 found = iter(grad(outs, needed, given, retain_graph=True, allow_unused=True))
                 return [next(found) if x.requires_grad else None for x in inputs]
 
-            self._aside(work)
+            work()
             self.again = Replay(work, static, self.stream, self.pool)
         return self.again(cotangents)
 

@@ -17,6 +17,7 @@ from .graphs import CUDAGraph, graph
 
 LOGGER = logging.getLogger("autograd_gpu.cuda.graphs")
 MOST = 16  # graphs of a step; more mean that a number among its inputs changes with each call
+MOST_KINDS = 16 * MOST  # of inputs that are remembered before they are captured
 WARMUP = 3  # calls before a capture
 
 
@@ -107,6 +108,8 @@ class GraphedStep:
         return f"<graphed {getattr(self._step, '__qualname__', self._step)}: {self.graphs} graphs>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if capture.is_capturing():  # part of another graph
+            return _detached(self._step(*args, **kwargs))
         leaves, spec = pytrees.flatten((args, kwargs))
         with self._lock:
             try:
@@ -123,7 +126,7 @@ class GraphedStep:
                 return _detached(self._step(*args, **kwargs))
             if kind.calls < self._warmup:
                 kind.calls += 1
-                return self._on_stream(args, kwargs)
+                return _detached(self._step(*args, **kwargs))
             try:
                 return self._capture(kind, leaves, spec)(leaves)
             except (CaptureError, _Unfit) as error:
@@ -154,9 +157,14 @@ class GraphedStep:
         words = [_word(i, leaf, here) for i, leaf in enumerate(leaves)]
         key = (spec, here, bits, modes.float32_matmul.precision, *words)
         try:
-            return self._kinds.setdefault(key, _Kind()) if key not in self._kinds else self._kinds[key]
+            kind = self._kinds.get(key)
         except TypeError:
             raise _Unfit("an input is neither a tensor nor hashable") from None
+        if kind is None:
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds = {key: kind for key, kind in self._kinds.items() if kind.captured}
+            kind = self._kinds[key] = _Kind()
+        return kind
 
     def _capture(self, kind: _Kind, leaves: Sequence[Any], spec: Any) -> StaticCall:
         if self.graphs >= MOST:
@@ -164,24 +172,14 @@ class GraphedStep:
                          "and reset() drops the graphs")
         if self._pool is None:
             self._pool = capture.GraphPool()
-        captured = StaticCall(self._step, leaves, spec, self._side_stream(), self._pool)
+            self._stream = runtime.cupy().cuda.Stream(non_blocking=True)
+        captured = StaticCall(self._step, leaves, spec, self._stream, self._pool)
         kind.captured.append(captured)
         kind.calls = self._warmup - 1  # for another state of the .grads
         if LOGGER.isEnabledFor(logging.INFO):
             LOGGER.info("%r: captured for (%s); the memory of its graphs is %.1f MiB", self,
                         ", ".join(map(_shown, leaves)), self._pool.memory.total_bytes() / 2**20)
         return captured
-
-    def _side_stream(self) -> Any:
-        """The stream of the captures and of the calls before them; not one of ours, which may serve other arrays."""
-        if self._stream is None:
-            self._stream = runtime.cupy().cuda.Stream(non_blocking=True)
-        return self._stream
-
-    def _on_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the step on the stream of the captures, between the work before and after it."""
-        with capture.aside(self._side_stream()):
-            return _detached(self._step(*args, **kwargs))
 
     def _eagerly(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._warn(reason)
@@ -196,7 +194,7 @@ class GraphedStep:
 def _word(i: int, leaf: Any, here: int) -> Any:
     """What a graph depends on of an input: of a tensor shape and dtype, of anything else the value."""
     if not isinstance(leaf, Tensor):
-        return type(leaf), leaf
+        return type(leaf), leaf.hex() if type(leaf) is float else leaf  # -0.0 is not 0.0, and NaN is NaN
     array = leaf.array
     if not leaf.is_cuda:
         raise _Unfit(f"input {i} is a tensor in host memory; move it to the device first")
@@ -218,10 +216,10 @@ def _detached(result: Any) -> Any:
 def make_graphed_step(step: Callable[..., Any], *samples: Any, warmup: int = WARMUP) -> GraphedStep:
     """A function that does what `step` does, by replaying a CUDA graph: one launch instead of one for each operation.
 
-    The first `warmup` calls with inputs of each kind (shapes, dtypes, other values) run `step` itself, on a stream of
-    their own; the next one is captured, and it and all later calls are replays. So every call is one step of the
-    training, and none is lost. With `samples` these calls are made at once, with the samples as inputs: they are steps,
-    too, and no call by the user is slow.
+    The first `warmup` calls with inputs of each kind (shapes, dtypes, other values) run `step` itself; the next one is
+    captured, and it and all later calls are replays. So every call is one step of the training, and none is lost.
+    With `samples` these calls are made at once, with the samples as inputs: they are steps, too, and no call by the
+    user is slow.
 
     Inputs are copied into the graph's memory, and results are copies without a history. What `step` does besides
     (parameters, `.grad`s, states of optimizers) lies where it lay at the capture: see `GraphedStep.reset`. Python code

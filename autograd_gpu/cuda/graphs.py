@@ -132,6 +132,9 @@ class CUDAGraph:
         RuntimeError if it adds to the tensor that was the `.grad` of a leaf, and is not any more.
         """
         recording = self._recording_of("replay")
+        if capture.is_captured(runtime.current.stream()):
+            raise RuntimeError("a CUDA graph cannot be replayed while its stream is being captured: capture the code "
+                               "that it was made of instead")
         entry = next((entry for entry in self._assumed() if entry.before is not None), None)
         if entry is not None:
             raise RuntimeError(f"the graph adds to the .grad of a leaf of shape {list(entry.leaf.shape)}, which was "
@@ -183,7 +186,9 @@ class graph:
         self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, capture_error_mode: str = "relaxed"
     ) -> None:
         self.cuda_graph, self._pool, self._mode = cuda_graph, pool, capture_error_mode
-        self._stream = streams.Stream() if stream is None else streams.as_stream(stream)
+        self._stream = runtime.cupy().cuda.Stream(non_blocking=True) if stream is None else stream
+        if not hasattr(self._stream, "__enter__"):
+            self._stream = streams.as_stream(stream)
         self._entered = ExitStack()
 
     def __enter__(self) -> None:

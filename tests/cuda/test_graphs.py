@@ -434,6 +434,19 @@ def test_numbers_that_change_make_no_endless_graphs(device):
     assert graphed.graphs == 0
 
 
+def test_numbers_are_told_apart(device):
+    graphed, x = ag.cuda.make_graphed_step(lambda x, n: x / n, warmup=1), ag.ones(2)
+    for n in (0.0, -0.0):
+        for _ in range(3):
+            assert graphed(x, n).tolist() == [float("inf") if str(n) == "0.0" else -float("inf")] * 2
+    for _ in range(3):
+        graphed(x, float("nan"))
+    assert graphed.graphs == 3
+    for n in range(1000):
+        graphed(x, n + 0.5)
+    assert len(graphed._kinds) <= 256
+
+
 def test_modes_are_part_of_the_kind(device):
     graphed, x = ag.cuda.make_graphed_step(lambda x: x * 2, warmup=1), ag.ones(2)
     for mode in (ag.no_grad, ag.enable_grad):
@@ -443,6 +456,23 @@ def test_modes_are_part_of_the_kind(device):
     assert graphed.graphs == 2
     with pytest.warns(UserWarning, match="inside a function transform"):
         assert ag.func.vmap(graphed)(ag.ones(2, 2)).tolist() == [[2, 2], [2, 2]]
+
+
+def test_a_graphed_step_in_another_graph_is_a_part_of_it(device):
+    inner = ag.cuda.make_graphed_step(lambda x: x * 2, warmup=1)
+    outer, x = ag.cuda.make_graphed_step(lambda x: inner(x) + 1, warmup=2), ag.ones(2)
+    for i in range(6):
+        x.fill_(i)
+        assert outer(x).tolist() == [2 * i + 1] * 2
+    assert outer.graphs == 1
+    cuda_graph, _ = recorded(lambda: x * 2)
+    with pytest.raises(CaptureError, match="cannot be replayed while its stream is being captured"):
+        recorded_again(cuda_graph)
+
+
+def recorded_again(cuda_graph):
+    with ag.cuda.graph(ag.cuda.CUDAGraph()):
+        cuda_graph.replay()
 
 
 def test_warmup_is_needed(device):

@@ -11,8 +11,7 @@ A stream is captured, not a thread: what other threads put on other streams is n
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from . import cublas_handles, live_numbers, runtime
@@ -35,19 +34,6 @@ class GraphPool:
         if last is not None and last.ptr != stream.ptr:
             stream.wait_event(last.record(runtime.cupy().cuda.Event(disable_timing=True)))
         self.stream = stream
-
-
-@contextmanager
-def aside(stream: Any) -> Iterator[None]:
-    """Makes `stream` current inside the block, between the work of the stream that was current, before and after."""
-    module = runtime.cupy().cuda
-    current = module.get_current_stream()
-    stream.wait_event(current.record(module.Event(disable_timing=True)))
-    try:
-        with stream:
-            yield
-    finally:
-        current.wait_event(stream.record(module.Event(disable_timing=True)))
 
 
 def is_capturing() -> bool:
