@@ -77,6 +77,34 @@ def test_training_on_a_hessian(schedule):
     compared(lambda: trained(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)), loss), draws((6, 3)))
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_schedules_and_dropout(name, schedule):
+    pytest.importorskip("autograd_gpu.optim.captured", reason="steps are counted by the live numbers of a graph")
+    batches = draws((8, 12), (8, 3))
+    outcomes = []
+    for graphed in (True, False):
+        ag.manual_seed(0)
+        model = nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Dropout(0.3), nn.Linear(9, 3))
+        options = {} if name == "SGD" else {"capturable": True}
+        update = getattr(ag.optim, name)(model.parameters(), lr=0.05, **options)
+        halving = ag.optim.lr_scheduler.StepLR(update, 5, 0.5)
+
+        def step(x, y, model=model, update=update):
+            update.zero_grad()
+            loss = ((model(x) - y) ** 2).mean()
+            loss.backward()
+            update.step()
+            return loss
+
+        run, losses = ag.cuda.make_graphed_step(step) if graphed else step, []
+        for x, y in batches:
+            losses.append(run(x, y))
+            halving.step()
+        outcomes.append([plain(value) for value in (*losses, *model.parameters())])
+    for ours, reference in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-5, atol=1e-6)
+
+
 def test_recurrent_layers(device):
     class Net(nn.Module):
         def __init__(self):

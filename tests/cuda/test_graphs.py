@@ -193,6 +193,19 @@ def test_debug_dump(device, tmp_path):
     assert "digraph" in (tmp_path / "graph.dot").read_text()
 
 
+def test_kernels_whose_first_launch_is_captured(cp):
+    """They are compiled and loaded then, which the relaxed mode allows: a warm-up is not needed for that."""
+    source = f"""extern "C" __global__ void first_{id(cp)}(float* x) {{ x[threadIdx.x] *= 3.0f; }}"""
+    kernel, x = cp.RawKernel(source, f"first_{id(cp)}"), cp.ones(4, cp.float32)
+    cuda_graph = ag.cuda.CUDAGraph()
+    with ag.cuda.graph(cuda_graph):
+        kernel((1,), (4,), (x,))
+        y = cp.hypot(x, cp.float32(4))
+    cuda_graph.replay()
+    assert x.tolist() == [3] * 4
+    assert y.tolist() == [5] * 4
+
+
 # ---- captures that fail --------------------------------------------------------------------------------
 
 
