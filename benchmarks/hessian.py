@@ -2,7 +2,8 @@
 
 Ours is `vmap(hessian(model))`, `laplacian`, `hessian_diagonal` and `hvp` with the method "auto"; further contenders are
 its other methods and a loop over gradients. PyTorch runs the same loop, torch.func vmap(jacfwd(jacrev(model))), JAX
-jit(vmap(hessian(model))). hessian_calls.py has the code.
+jit(vmap(hessian(model))). On CUDA our "auto" and PyTorch's loop run as CUDA graphs, too, where the activation is the
+first. hessian_calls.py has the code.
 
 Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
 (hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
@@ -24,9 +25,10 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, list_of, make_parser, require_agreement, run_workload
+from .graphed import WARMUP
 from .hessian_calls import METHODS, Problem, calls_for
 from .peers import clock_for, load_peers
-from .report import LOOP, Report
+from .report import GRAPH, LOOP, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "hessian"
@@ -127,10 +129,17 @@ def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType]
     x = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     problem = Problem(models.make_weights(case.sizes), x, case.activation, quantity, backward, args.device)
     with matmul_precision(case.precision, present, args.device):
-        calls = calls_for(problem, case.methods, present)
-        modules = {name: present.get(name, ag) for name in calls}
+        graphs = device_kind(args.device) == "cuda" and case.activation == args.activations[0] and quantity != "hvp"
+        calls = calls_for(problem, case.methods, present, graphs)
+        modules = {name: present.get("torch" if name == TORCH_GRAPH else name, ag) for name in calls}
+        for name in {GRAPH, TORCH_GRAPH} & set(calls):
+            for _ in range(WARMUP):
+                calls[name]()
         require_agreement({name: call() for name, call in calls.items()}, TOLERANCE[case.precision], case.label)
-        counts = {name: count(modules[name], call, problem) for name, call in calls.items()}
+        counts = {
+            name: count(modules[name], call, problem)
+            for name, call in calls.items() if name not in (GRAPH, TORCH_GRAPH)
+        }  # fmt: skip
         contenders = [Contender(name, call, clock_for(modules[name], args.device)) for name, call in calls.items()]
         quick = {"sample_s": 1e-4, "pause_s": 0.0} if args.tiny else {}
         report.add(case.label, interleave(contenders, args.repeats, **quick), counts=counts)

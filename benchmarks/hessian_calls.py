@@ -12,8 +12,9 @@ import numpy as np
 import autograd_gpu as ag
 
 from . import models
+from .graphed import graphed
 from .peers import jax_device
-from .report import LOOP, OURS
+from .report import GRAPH, LOOP, OURS, TORCH_GRAPH
 from .timing import Call
 
 METHODS = ("push", "pull", "nested", LOOP)  # of ours, beside what "auto" takes
@@ -174,7 +175,7 @@ def jax_derivative(jax: ModuleType, forward: Callable[[Any, Any], Any], quantity
 # ---- what to time ---------------------------------------------------------------------------
 
 
-def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool) -> Call:
+def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, as_graph: bool = False) -> Call:
     """What to time for a library with PyTorch's names; only a loop needs an x that requires grad."""
     model = models.sequential(lib, problem.weights, problem.activation, problem.device)
     parameters = list(model.parameters())
@@ -184,20 +185,31 @@ def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool) -> Call
     def derivatives() -> Derivatives:
         return by(lib, model, x, direction)
 
-    def with_backward() -> list[Any]:
+    def backward() -> None:
         for leaf in (x, *parameters):
             leaf.grad = None
         derivs, pred = by(lib, model, x, direction)
         ((derivs**2).mean() + (pred**2).mean()).backward()
+
+    work = backward if problem.backward else derivatives
+    if as_graph:
+        work = graphed(lib, work)
+
+    def with_backward() -> list[Any]:
+        work()
         return [p.grad for p in parameters]
 
-    return with_backward if problem.backward else derivatives
+    return with_backward if problem.backward else work
 
 
-def calls_for(problem: Problem, methods: list[str], present: dict[str, ModuleType]) -> dict[str, Call]:
-    """Name -> what to time, ours first: "auto" under our name, then by methods."""
-    loop = by_loop(problem.quantity, create_graph=problem.backward)
-    calls = {OURS: eager_call(ag, problem, by_transform(problem.quantity, "auto"), is_loop=False)}
+def calls_for(
+    problem: Problem, methods: list[str], present: dict[str, ModuleType], graphs: bool = False
+) -> dict[str, Call]:
+    """Name -> what to time, ours first: "auto" under our name, then by methods; with `graphs` also as CUDA graphs."""
+    loop, auto = by_loop(problem.quantity, create_graph=problem.backward), by_transform(problem.quantity, "auto")
+    calls = {OURS: eager_call(ag, problem, auto, is_loop=False)}
+    if graphs:
+        calls[GRAPH] = eager_call(ag, problem, auto, is_loop=False, as_graph=True)
     for method in methods:
         by = loop if method == LOOP else by_transform(problem.quantity, method)
         calls[method] = eager_call(ag, problem, by, is_loop=method == LOOP)
@@ -206,6 +218,8 @@ def calls_for(problem: Problem, methods: list[str], present: dict[str, ModuleTyp
             calls[name] = jax_call(module, problem)
         elif name == "torch":
             calls[name] = eager_call(module, problem, loop, is_loop=True)
+            if graphs:
+                calls[TORCH_GRAPH] = eager_call(module, problem, loop, is_loop=True, as_graph=True)
         else:
             calls[name] = eager_call(module, problem, by_torch_func(problem.quantity), is_loop=False)
     return calls

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .op_tables import APART, row
-from .report import LOOP, OURS, SCALE, three_digits
+from .report import GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, three_digits
 
 TITLES = {
     OURS: "autograd_gpu",
+    GRAPH: "our graph",
+    TORCH_GRAPH: "PyTorch's graph",
     LOOP: "a loop of ours",
     "torch": "PyTorch",
     "torch.func": "torch.func",

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import LOOP, OURS, SCALE, Report, three_digits
+from .report import GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, Report, three_digits
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -18,6 +18,8 @@ COLOURS = {
     "pull": "#63b3ed",
     "nested": "#90cdf4",
     LOOP: "#bee3f8",
+    GRAPH: "#2c5282",
+    TORCH_GRAPH: "#9c4221",
 }
 INK = "#2d3748"
 

@@ -41,6 +41,7 @@ from .environment import environment, place
 from .timing import Timing
 
 OURS = "autograd_gpu"
+GRAPH, TORCH_GRAPH = "graph", "torch graph"  # ours and PyTorch's as CUDA graphs
 LOOP = "loop"  # ours, too, where one call is compared with many
 SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
 PIPE_WIDTH = 150  # columns when the output is no terminal

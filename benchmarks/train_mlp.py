@@ -3,7 +3,8 @@
 Each library runs the step that its users write, on the same batches from the same weights.
 PyTorch: zero_grad(set_to_none=True), and the fastest of the optimizer's own variants (default,
 foreach, fused), which a note names. JAX: one jitted step that donates its state, Adam written
-out. All steps are checked against each other before they are timed.
+out. On CUDA our step and PyTorch's run as CUDA graphs, too (graphed.py). All steps are checked
+against each other before they are timed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, make_parser, require_agreement, run_workload
+from .graphed import WARMUP, Step, graphed
 from .peers import clock_for, jax_device, load_peers
-from .report import OURS, Report
+from .report import GRAPH, OURS, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "train_mlp"
@@ -33,7 +35,7 @@ TORCH_VARIANTS: dict[str, dict[str, bool]] = {
     "foreach": {"foreach": True},
     "fused": {"fused": True},
 }
-CHECK_STEPS = 3
+CHECK_STEPS = WARMUP + 3  # so that graphs are replayed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,17 +58,13 @@ def make_data(batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
 # ---- the step, in each library --------------------------------------------------------------
 
 
-def eager_step(
-    lib: ModuleType, weights: models.Weights, batch: int, optimizer: str, device: str, **settings: bool
-) -> Call:
-    """One training step of a library with PyTorch's names; answers the loss."""
+def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool) -> Step:
+    """step(x, y), one training step of a library with PyTorch's names; answers the loss."""
     model = models.sequential(lib, weights, "ReLU", device)
     loss_of = lib.nn.CrossEntropyLoss()
     update = getattr(lib.optim, optimizer)(model.parameters(), lr=LEARNING_RATE[optimizer], **settings)
-    data = cycle([tuple(lib.tensor(array, device=device) for array in pair) for pair in make_data(batch)])
 
-    def step() -> Any:
-        x, y = next(data)
+    def step(x: Any, y: Any) -> Any:
         update.zero_grad(set_to_none=True)
         loss = loss_of(model(x), y)
         loss.backward()
@@ -74,6 +72,28 @@ def eager_step(
         return loss
 
     return step
+
+
+def in_turn(lib: ModuleType, step: Step, batch: int, device: str) -> Call:
+    """The step on each batch of the data in turn."""
+    data = cycle([tuple(lib.tensor(array, device=device) for array in pair) for pair in make_data(batch)])
+    return lambda: step(*next(data))
+
+
+def eager_step(
+    lib: ModuleType, weights: models.Weights, batch: int, optimizer: str, device: str, **settings: bool
+) -> Call:
+    """A training step on batches in turn."""
+    return in_turn(lib, step_on(lib, weights, optimizer, device, **settings), batch, device)
+
+
+def graphed_step(
+    lib: ModuleType, weights: models.Weights, batch: int, optimizer: str, device: str, **settings: bool
+) -> Call:
+    """The same as a CUDA graph. The steps that Adam counts must be in device memory for PyTorch's."""
+    if optimizer != "SGD":
+        settings["capturable"] = True
+    return in_turn(lib, graphed(lib, step_on(lib, weights, optimizer, device, **settings)), batch, device)
 
 
 def jax_update(jax: ModuleType, optimizer: str) -> Any:
@@ -154,10 +174,14 @@ def steps_for(
     variant: str,
 ) -> dict[str, Call]:
     """Name -> a fresh step, ours first."""
-    steps = {OURS: eager_step(ag, weights, batch, optimizer, args.device)}
+    steps, on_cuda = {OURS: eager_step(ag, weights, batch, optimizer, args.device)}, device_kind(args.device) == "cuda"
+    if on_cuda:
+        steps[GRAPH] = graphed_step(ag, weights, batch, optimizer, args.device)
     if "torch" in present:
-        settings = TORCH_VARIANTS[variant]
-        steps["torch"] = eager_step(present["torch"], weights, batch, optimizer, args.device, **settings)
+        torch, settings = present["torch"], TORCH_VARIANTS[variant]
+        steps["torch"] = eager_step(torch, weights, batch, optimizer, args.device, **settings)
+        if on_cuda:
+            steps[TORCH_GRAPH] = graphed_step(torch, weights, batch, optimizer, args.device, **settings)
     if "jax" in present:
         steps["jax"] = jax_step(present["jax"], weights, batch, optimizer, args.device)
     return steps
@@ -181,7 +205,7 @@ def measure(
     steps = steps_for(present, weights, batch, optimizer, args, variant)
     losses = {name: [step() for _ in range(CHECK_STEPS)] for name, step in steps.items()}
     require_agreement(losses, 1e-3, f"{label}: losses of the first {CHECK_STEPS} steps")
-    modules = {OURS: ag, **present}
+    modules = {OURS: ag, GRAPH: ag, **present, TORCH_GRAPH: present.get("torch", ag)}
     contenders = [
         Contender(name, step, clock_for(modules[name], args.device)) for name, step in steps.items()
     ]

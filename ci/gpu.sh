@@ -5,6 +5,7 @@
 #
 #   device     10 s   the GPU, and the versions of what is installed
 #   probe      60 s   benchmarks/probe: one line for each check; they answer questions of docs/gpu-questions.md
+#   capture    45 s   tests of CUDA graphs
 #   core       90 s   tests of the kernels, of the stand-in's truth, of cuBLAS, streams, quantization, offload and norms
 #   bench     100 s   benchmarks beside PyTorch and JAX, second derivatives first
 #   ops       150 s   tests of the op table

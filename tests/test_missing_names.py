@@ -17,7 +17,7 @@ EXPLAINED = {  # a name -> a part of what the error says
     "conv_tbc": "convolutions are not aimed at", "max_pool2d": "layers for images", "complex64": "two tensors",
     "cfloat": "complex", "view_as_complex": "complex", "polar": "complex",
     "stft": "Fourier", "sparse_coo_tensor": "sparse", "jit.set_fusion_strategy": "ag.save",
-    "cuda.CUDAGraph": "not compiled", "quantization": "ag.hooks.quantize", "ao": "quantize", "qint8": "quantize",
+    "quantization": "ag.hooks.quantize", "ao": "quantize", "qint8": "quantize",
     "nested": "mask", "FloatStorage": "x.array", "mps": 'a device is "cpu"',
     "overrides": "subclass",
     "profiler.profile": "ag.profiler.count", "symeig": "ag.linalg", "range": "arange",

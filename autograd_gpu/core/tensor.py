@@ -14,7 +14,7 @@ from ..backend.arrays.dtypes import FLOATS, OURS, STORAGE, as_dtype
 from ..backend.arrays.strides import deep_copied
 from ..backend.cpu.pool import owns
 from ..modes import INFERENCE, MODES, is_inference_mode_enabled
-from .graph import hooks
+from .graph import hooks, journals
 from .graph.leaf import AccumulateGrad, add_leaf_hook
 from .graph.node import Node, add_tensor_hook, extra_of
 from .graph.storage import INFERENCE_STORAGE, ReadOnlyStorage, storage_of, write_count
@@ -158,11 +158,13 @@ class Tensor(Exchange):
                                      ("dtype", value.dtype, self.dtype), ("device", value.device, self.device)):
                 if theirs != own:
                     raise errors.foreign_grad(what, theirs, own)
+        if journals.OPEN:
+            journals.note(self)
         self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.grad = None
 
     def detach(self) -> Tensor:
         """Returns a tensor with the same memory and version counter, without history, that does not require grad."""

@@ -22,7 +22,7 @@ from ..backend.cpu.pool import owns
 
 from ..modes import INFERENCE, MODES, is_inference_mode_enabled
 
-from .graph import hooks
+from .graph import hooks, journals
 
 from .graph.leaf import AccumulateGrad, add_leaf_hook
 

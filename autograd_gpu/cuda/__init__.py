@@ -27,6 +27,9 @@ from .devices import (
     set_device,
     synchronize,
 )
+from .graphed_callables import make_graphed_callables
+from .graphed_step import make_graphed_step
+from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from .memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -71,6 +74,7 @@ else:
 
 
 __all__ = [
+    "CUDAGraph",
     "DeviceProperties",
     "Event",
     "ExternalStream",
@@ -90,12 +94,17 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
     "init",
     "initial_seed",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
+    "make_graphed_step",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -82,6 +82,7 @@ def _sanitizer(at: Places, seconds: float) -> list[str]:
 STAGES = {
     "device": Stage(10, 4, 3, _device, grows=False),
     "probe": Stage(60, 10, 5, _probe, grows=False),
+    "capture": Stage(45, 15, 8, _suite("capture")),
     "core": Stage(90, 25, 14, _suite("core")),
     "bench": Stage(100, 14, 8, _bench),
     "ops": Stage(150, 25, 14, _suite("ops")),
@@ -89,7 +90,7 @@ STAGES = {
     "sanitizer": Stage(None, 15, 8, _sanitizer),
 }
 DEFAULT = tuple(name for name in STAGES if name != "sanitizer")
-SUITES = ("core", "ops", "rest")
+SUITES = ("capture", "core", "ops", "rest")
 
 
 def plan(names: Sequence[str], scale: float) -> list[tuple[str, float]]:

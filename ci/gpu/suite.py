@@ -1,4 +1,4 @@
-"""The stages core, ops and rest: pytest on a part of the tests, with what is installed.
+"""The stages capture, core, ops and rest: pytest on a part of the tests, with what is installed.
 
     python -m ci.gpu.suite core --seconds 65 --results DIR --failures FILE [--passed FILE]
 
@@ -21,6 +21,7 @@ from pathlib import Path
 from .outdir import OUTCOMES
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
+CAPTURE = ("cuda/test_graph*.py", "ops/test_op_capture.py")
 CORE = (
     "backend/kernels/*", "cuda_emu/test_standin*.py", "backend/cuda/*", "cuda/*", "backend/quantization/*",
     "backend/transfer/*", "hooks/test_offload.py", "autograd/test_prefetch.py", "autograd/test_save_on_cpu.py",
@@ -36,7 +37,8 @@ SESSION_TIMEOUT = (2, 3)  # the version of pytest-timeout that has --session-tim
 def stage_of(file: Path) -> str:
     """The stage that runs the tests of a file."""
     path = file.relative_to(TESTS)
-    return "core" if _among(path, CORE) else "ops" if _among(path, OPS) else "rest"
+    parts = {"capture": CAPTURE, "core": CORE, "ops": OPS}
+    return next((stage for stage, patterns in parts.items() if _among(path, patterns)), "rest")
 
 
 def _among(path: Path, patterns: Sequence[str]) -> bool:
@@ -85,7 +87,7 @@ def cores() -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     """Becomes pytest."""
     parser = argparse.ArgumentParser(prog="python -m ci.gpu.suite", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("stage", choices=("core", "ops", "rest"))
+    parser.add_argument("stage", choices=("capture", "core", "ops", "rest"))
     parser.add_argument("--seconds", type=float, required=True, help="after so long no test begins")
     parser.add_argument("--results", required=True, help="folder of what comes out")
     parser.add_argument("--failures", required=True, help="file of JSON lines to append to")

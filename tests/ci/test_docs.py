@@ -19,14 +19,15 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gp
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 GUIDES = {
     name: (ROOT / "docs" / name).read_text()
-    for name in ("autograd.md", "distributions.md", "foreach.md", "hessian.md", "life-of-a-call.md", "memory.md",
-                 "optimizers.md", "transforms.md")
+    for name in ("autograd.md", "distributions.md", "foreach.md", "graphs.md", "hessian.md", "life-of-a-call.md",
+                 "memory.md", "optimizers.md", "transforms.md")
 }
 SECTIONS = {
     (name, title): text
     for name, guide in GUIDES.items()
     for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", guide, re.DOTALL | re.MULTILINE)
 }
+ON_CUDA = {"graphs.md"}
 SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
 
 
@@ -69,7 +70,9 @@ class OnAnyDevice(doctest.OutputChecker):
         return super().check_output(want, re.sub(r", device='cuda:0'|(?<=\])cuda:0", "", got), optionflags)
 
 
-@pytest.mark.parametrize(("guide", "section"), SECTIONS)
+@pytest.mark.parametrize(("guide", "section"), [
+    pytest.param(*key, marks=[pytest.mark.cuda] if key[0] in ON_CUDA else []) for key in SECTIONS
+])  # fmt: skip
 def test_guide(guide, section, device):
     """Each section of a guide runs after its head alone, on the device of this run, and prints what it shows."""
     session = SESSION.findall(GUIDES[guide])[0] + "".join(SESSION.findall(SECTIONS[guide, section]))

@@ -130,7 +130,8 @@ def test_without_pytest_a_stage_does_not_start(words):
 
 def test_every_file_belongs_to_one_stage(words):
     files = sorted(suite.TESTS.rglob("test_*.py"))
-    chosen = {stage: {str(file) for file in files} - _ignored(words(stage)[0]) for stage in ("core", "ops", "rest")}
+    stages = ("capture", "core", "ops", "rest")
+    chosen = {stage: {str(file) for file in files} - _ignored(words(stage)[0]) for stage in stages}
     assert sum(map(len, chosen.values())) == len(files)
     assert set.union(*chosen.values()) == set(map(str, files))
     names = {stage: {Path(file).name for file in actual} for stage, actual in chosen.items()}
@@ -140,6 +141,8 @@ def test_every_file_belongs_to_one_stage(words):
     } <= names["core"]  # fmt: skip
     assert {"test_op_db.py", "test_op_rules.py", "test_op_oracle.py", "test_saved_op_db.py"} <= names["ops"]
     assert {"test_failures.py", "test_fused.py"} <= names["rest"]
+    of_graphs = {"test_graphed_callables.py", "test_graphed_training.py", "test_graphs.py"}
+    assert names["capture"] == of_graphs | {"test_op_capture.py"}
 
 
 def _ignored(words):

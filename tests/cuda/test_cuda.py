@@ -18,7 +18,8 @@ from autograd_gpu import backend
 from autograd_gpu.cuda.devices import _uuid
 
 # not those of cuda.monitor: NVML knows no emulated device
-EXAMPLES = ["backend.cuda.runtime", "backend.cuda.streams", "cuda.devices", "cuda.memory", "cuda.seeds"]
+EXAMPLES = ["backend.cuda.runtime", "backend.cuda.streams", "cuda.devices", "cuda.graphs", "cuda.graphed_step",
+            "cuda.graphed_callables", "cuda.memory", "cuda.seeds"]
 
 
 @pytest.fixture

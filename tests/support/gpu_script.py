@@ -14,7 +14,7 @@ from pathlib import Path
 from checkout import ROOT
 
 SCRIPT = ROOT / "ci" / "gpu.sh"
-DEFAULT = ["device", "probe", "core", "bench", "ops", "rest"]
+DEFAULT = ["device", "probe", "capture", "core", "bench", "ops", "rest"]
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # come back from a machine that is lent
 
 FAKE = r"""#!/usr/bin/env bash
@@ -40,7 +40,7 @@ case $stage in
   bench)
     echo '{"benchmark": "kernels", "config": {"tiny": false}}' >"$results/cuda-kernels.json"
     echo '{"benchmark": "kernels", "outcome": "passed"}' >>"$lines" ;;
-  core | ops | rest)
+  capture | core | ops | rest)
     cp "$passed" "$BEHAVIOUR/$stage.passed"
     echo "<testsuites/>" >"$results/$stage.xml"
     echo "{\"stage\": \"$stage\", \"test\": \"$stage::bad\", \"lines\": []}" >>"$failures"

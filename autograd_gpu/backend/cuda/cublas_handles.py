@@ -10,7 +10,8 @@ change its math mode. Making a handle is slow, and each has memory on the device
        MAX_HANDLES, and if their first product is captured, streams share handles, which are then set at each change.
     3. Each stream has a workspace from the current allocator, which lasts as long: without one, a product that is
        captured allocates memory as a node of the graph. Setting the stream drops the workspace, so it is set after the
-       stream. A graph uses the workspace of the stream of its capture, and must not run beside products of that stream.
+       stream. A graph has a workspace of its own (`captured`); one that CuPy's begin_capture made uses that of its
+       stream, and must not run beside products of that stream.
     4. One thread uses a handle at a time. The locks are reentrant, since a signal handler may call a product, too.
     5. The per-thread default streams of all threads have the same handle value, and cuBLAS would take them for one
        stream. So each thread has its own cuBLAS handle for its default stream, destroyed with the thread.
@@ -24,6 +25,9 @@ import functools
 import threading
 import weakref
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from . import libcublas, runtime
@@ -67,6 +71,11 @@ class Place:
             libcublas.call("cublasSetWorkspace_v2", self.number, self.workspace.ptr, self.bytes)
             self.handle.stream = self.stream
 
+    def leave(self) -> None:
+        """Makes the next product with the handle set stream and workspace."""
+        with self.lock:
+            self.handle.stream = None
+
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
@@ -77,6 +86,7 @@ _LOCK = threading.RLock()
 _SHARED: dict[tuple[int, int], Place] = {}  # by device and stream
 _MADE: defaultdict[int, list[Handle]] = defaultdict(list)  # by device
 _OF_THREAD = _OfThread()
+_OF_CAPTURE: ContextVar[list[Place] | None] = ContextVar("places of the capture", default=None)
 
 
 def place(device: int) -> Place:
@@ -117,8 +127,42 @@ def _share(device: int, stream: Any) -> Place:
                 handle = made[-1]
             else:
                 handle = made[len(_SHARED) % len(made)]
-            _SHARED[key] = Place(device, handle, stream.ptr, workspace)
+            _SHARED[key] = place = Place(device, handle, stream.ptr, workspace)
+            own = _OF_CAPTURE.get()
+            if capturing and own is not None:
+                place.leave()  # the handle may have this stream with another workspace
+                own.append(place)
         return _SHARED[key]
+
+
+def prepare(device: int) -> None:
+    """Makes a handle on `device`, the current device, if there is none: a capture cannot."""
+    with _LOCK:
+        if not _MADE[device]:
+            _MADE[device].append(Handle())
+
+
+@contextmanager
+def captured(device: int, stream: Any) -> Iterator[None]:
+    """While `stream` is captured in this context, it has a place of the graph's own, made at its first product.
+
+    So do the streams that join it and had none. Their workspaces are the graph's memory: nothing in them outlasts a
+    product, so what is captured later may have them.
+    """
+    places: list[Place] = []
+    with _LOCK:
+        before = _SHARED.pop((device, stream.ptr), None)
+    token = _OF_CAPTURE.set(places)
+    try:
+        yield
+    finally:
+        _OF_CAPTURE.reset(token)
+        with _LOCK:
+            for place in places:
+                _SHARED.pop((device, place.stream), None)
+                place.leave()
+            if before is not None:
+                _SHARED[device, stream.ptr] = before
 
 
 def _of_thread(device: int, stream: Any) -> Place:

@@ -75,6 +75,7 @@ Other specs of a block
                      the public names of the op (core/declare/public.py)
     no_lossy_save    quantizing memory hooks skip what the op saves, since its derivative compares, has a pole or
                      takes an exponential: True, or the names of the saved values
+    no_capture       the op cannot be recorded in a CUDA graph: a word of core/declare/uncaptured.py says why
     wide_rules       the derivative of half types is computed in float32, and rounded once
     torch            the name below `torch` of what computes the same there, if it is neither its own nor a public name
 """
@@ -151,6 +152,7 @@ class OpDef:
     promotes_zero_dim: bool  # a 0-d input counts like any other in promotion, as if it had been broadcast before
     selects_only: bool  # the result's elements are elements of the inputs
     keeps_layout: bool | None  # None: if the op is elementwise
+    no_capture: str | None
     random: bool | Callable[..., Any]  # the op draws random numbers; the batch rule with one draw for all examples
     scalars: tuple[str, ...]
     differentiable: Callable[..., bool] | None

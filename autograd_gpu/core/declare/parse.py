@@ -11,6 +11,7 @@ from ...errors import OpDeclarationError
 from .jvp_word import JvpWord
 from .op import ANY, EACH, FLOAT, PROMOTE, REGISTRY, SAME, ZERO, OpDef
 from .public import Specs
+from .uncaptured import refused_in_captures
 from .wide_rules import in_float32
 
 # Names reserved by the generated functions that run rules (codegen/node_run.py) and by those of codegen/call.py.
@@ -22,7 +23,7 @@ _WORDS = {
     "selects_only": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
     "batch": None, "saved": (), "outputs": None, "scalars": (), "keyword_redirects": (), "takes_out": True,
     "no_lossy_save": False, "torch": None, "numbers_first": False, "wide_rules": False, "cuda": None,
-    "keeps_layout": None,
+    "keeps_layout": None, "no_capture": None,
 }  # fmt: skip
 
 
@@ -61,6 +62,8 @@ def parse(block: type) -> OpDef:
         **words,
     )  # fmt: skip
     _check(op, frozenset(names if nondiff is True else (*nondiff, *integral)))
+    if op.no_capture is not None:
+        op.cuda = refused_in_captures(name, op.no_capture, op.cuda or op.forward)
     op.takes_out = op.takes_out and _may_take_out(op)
     if op.outputs is not None and op.outputs != ("*",):
         op.result = namedtuple(f"{name}_result", op.outputs)  # type: ignore[misc]

@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-from . import hooks
+from . import hooks, journals
 from .node import Node, extra_of
 from .storage import before_write, bump_version
 from .tensor_base import TensorBase
@@ -89,6 +89,8 @@ class AccumulateGrad(Node):
         """Adds `g` to leaf.grad, and may take over `g` as leaf.grad. Recorded sums are out of place."""
         with self._lock:
             grad = leaf._grad
+            if journals.OPEN:
+                journals.note(leaf, adds=True)
             if grad is None:
                 leaf._grad = g
             elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:

@@ -100,6 +100,7 @@ class scatter_prod:
     tensor([1., 6., 1.])
     """
 
+    no_capture = "host"
     forward, cuda = _scatter_prod, _scatter_prod_cuda
     grads = _prod_back
     nondiff, promoted, types = ("index",), ("x", "src"), SAME

@@ -67,6 +67,7 @@ class solve_triangular:
             [2.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _solve_triangular
     grads = _solve_triangular_back
     parameter_names = ("input", "B")
@@ -122,6 +123,7 @@ class cholesky:
             [1., 1.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _cholesky
     grad_a = _cholesky_back
     jvp, batch = _cholesky_jvp, MATRICES
@@ -138,6 +140,7 @@ class minor_info:
     tensor(1, dtype=int32)
     """
 
+    no_capture = "cuSOLVER"
     def forward(xp, a, *, upper=False): return info_array(backend.decompositions(xp).cholesky(a, upper)[1], a)
     nondiff = True
     batch = MATRICES

@@ -53,6 +53,7 @@ class det:
     tensor(-2.)
     """
 
+    no_capture = "cuSOLVER"
     forward = _det
     parameter_names = ("A",)
     def grad_a(F, g, a): return _per_matrix(F, g) * F.cofactor(a)
@@ -81,6 +82,7 @@ class slogdet:
     slogdet_result(sign=tensor(-1.), logabsdet=tensor(0.6931))
     """
 
+    no_capture = "cuSOLVER"
     forward = _slogdet
     grad_a = _slogdet_back
     def jvp(F, t, a): return None, F.sum(t * F.mT(F.inv(a, False)), (-2, -1))
@@ -187,6 +189,7 @@ class cofactor:
             [-2.,  1.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _cofactor
     def grad_a(F, g, a): return F.cofactor_grad(g, a)
     def jvp(F, t, a): return F.cofactor_grad(t, a)  # the second derivative of det, which is symmetric
@@ -208,6 +211,7 @@ class cofactor_grad:
             [0., 1.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _cofactor_grad
     def grad_h(F, g, a): return F.cofactor_grad(g, a)
     def grad_a(F, g, h, a): return _third_derivative(F, g, h, a)

@@ -69,6 +69,7 @@ class eigh:
     tensor([1., 2.])
     """
 
+    no_capture = "cuSOLVER"
     forward = _eigh
     grad_a = _eigh_back
     outputs = ("eigenvalues", "eigenvectors")
@@ -103,6 +104,7 @@ class eigvalsh:
     tensor([1., 2.])
     """
 
+    no_capture = "cuSOLVER"
     forward = _eigvalsh
     grad_a = _eigvalsh_back
     jvp, batch = _eigvalsh_jvp, MATRICES
@@ -158,6 +160,7 @@ class eig:
     tensor([2., 1.])
     """
 
+    no_capture = "cuSOLVER"
     def forward(xp, a): return _real(xp, "linalg.eig", a)
     grad_a = _eig_back
     outputs = ("eigenvalues", "eigenvectors")
@@ -184,6 +187,7 @@ class eigvals:
     tensor([2., 1.])
     """
 
+    no_capture = "cuSOLVER"
     def forward(xp, a): return _real(xp, "linalg.eigvals", a)[0]
     grad_a = _eigvals_back
     jvp, batch = _eigvals_jvp, MATRICES

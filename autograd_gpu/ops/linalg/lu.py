@@ -122,6 +122,7 @@ class lu_factor_ex:
             [0.25, 1.  ]]), pivots=tensor([2, 2], dtype=int32), info=tensor(0, dtype=int32))
     """
 
+    no_capture = "cuSOLVER"
     forward = _packed
     grad_a = _packed_back
     parameter_names = ("A",)
@@ -161,6 +162,7 @@ class row_order:
     tensor([1, 0, 2])
     """
 
+    no_capture = "host"
     forward = _row_order
     nondiff = True
     batch = LEADING

@@ -39,6 +39,7 @@ class matrix_exp:
             [0., 1.]])
     """
 
+    no_capture = "cuBLAS"
     forward = _matrix_exp
     def grad_a(F, g, a): return _matrix_exp_jvp(F, g, F.mT(a))
     jvp, batch = _matrix_exp_jvp, MATRICES

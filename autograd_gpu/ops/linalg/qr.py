@@ -94,6 +94,7 @@ class qr_factors:
     (4, 4)
     """
 
+    no_capture = "cuSOLVER"
     forward = _qr
     grad_a = _qr_back
     outputs = ("Q", "R")
@@ -193,6 +194,7 @@ class householder_product:
             [-1.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _householder
     def batch(F, n, batched, a, tau):
         if rank(a, batched[0]) < 2:  # the op raises

@@ -43,6 +43,7 @@ class inv:
             [-1.,  2.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _inv
     parameter_names = ("A",)
     def grad_a(F, g, out): return -F.gemm(F.gemm(out, g, True, False), out, False, True)
@@ -61,6 +62,7 @@ class pivot_info:
     tensor(1, dtype=int32)
     """
 
+    no_capture = "cuSOLVER"
     def forward(xp, a): return info_array(backend.decompositions(xp).lu(a)[2], a)
     nondiff = True
     batch = MATRICES
@@ -176,6 +178,7 @@ class solve:
     tensor([1., 2.])
     """
 
+    no_capture = "cuSOLVER"
     forward = _solve
     grads = _solve_back
     parameter_names = ("A", "B")

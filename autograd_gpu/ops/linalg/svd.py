@@ -141,6 +141,7 @@ class svd:
     tensor([4., 3.])
     """
 
+    no_capture = "cuSOLVER"
     forward, cuda = partial(_svd, _refuse_driver), partial(_svd, _check_driver)
     grad_a = _svd_back
     jvp, batch = _svd_jvp, MATRICES
@@ -174,6 +175,7 @@ class svdvals:
     tensor([4., 3.])
     """
 
+    no_capture = "cuSOLVER"
     forward, cuda = partial(_svdvals, _refuse_driver), partial(_svdvals, _check_driver)
     parameter_names = ("A",)
     grad_a = _svdvals_back
@@ -242,6 +244,7 @@ class pinv:
             [0. , 0. ]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _pinv
     def grad_a(F, g, a, out): return _pinv_back(F, g, a, out)
     def jvp(F, t, a, out): return _pinv_jvp(F, t, a, out)
@@ -346,6 +349,7 @@ class least_squares:
     tensor([[2.]])
     """
 
+    no_capture = "cuSOLVER"
     forward = _least_squares
     grads = _least_squares_back
     types, broadcasts = SAME, ALWAYS

@@ -130,6 +130,7 @@ class class_cross_entropy:
     class_cross_entropy_result(loss=tensor(0.6931), probs=tensor([[0.5, 0.5]]))
     """
 
+    no_capture = "host"
     forward = _cross_entropy
     grad_x = _cross_entropy_back
     integral, nondiff, promoted, types = ("target",), ("weight",), ("x",), FLOAT

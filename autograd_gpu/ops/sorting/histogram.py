@@ -52,6 +52,7 @@ class bincount:
     tensor([0, 2, 0, 1])
     """
 
+    no_capture = "sizes"
     forward, cuda = _bincount, _bincount_cuda
     def grad_weights(F, g, x, weights_dtype): return F.cast(F.gather_along(g, x, -1), weights_dtype)
     integral = ("x",)
@@ -108,6 +109,7 @@ class histc:
     tensor([0., 2., 1., 0.])
     """
 
+    no_capture = "sizes"
     forward = _histc
     nondiff = True
     batch = LOOP
@@ -170,6 +172,7 @@ class histogram_of:
     tensor([2., 1.])
     """
 
+    no_capture = "sizes"
     forward, cuda = _histogram, _histogram_cuda
     outputs = ("hist", "bin_edges")
     grads, jvp = unknown_rules("histogram", "input, bins and weight")

@@ -81,6 +81,7 @@ class at_ranks:
     tensor([3., 1.])
     """
 
+    no_capture = "host"
     forward = _at_ranks
     def grad_x(F, g, x_shape, indices): return F.gather_along_backward(g[0], indices, -1, x_shape)
     def jvp(F, t, indices): return F.gather_along(t, indices, -1), None

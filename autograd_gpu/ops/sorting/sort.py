@@ -180,6 +180,7 @@ class argwhere:
             [1, 1]])
     """
 
+    no_capture = "sizes"
     def forward(xp, x): return np.array(x.nonzero()).T if x.ndim else xp.argwhere(x)
     def cuda(xp, x): return xp.argwhere(x)
     nondiff = True
@@ -196,6 +197,7 @@ class nonzero_places:
     (tensor([0, 1]), tensor([0, 1]))
     """
 
+    no_capture = "sizes"
     def forward(xp, x): return x.nonzero()
     nondiff = True
     outputs, batch = ("*",), impossible(COUNT)

@@ -66,6 +66,7 @@ class unique_all:
     tensor([1, 2])
     """
 
+    no_capture = "sizes"
     forward = _sorted
     grads, jvp = unknown_rules("unique", "input")
     outputs, nondiff_outputs = ("values", "inverse", "counts"), ("inverse", "counts")
@@ -80,6 +81,7 @@ class unique_values:
     tensor([1, 3])
     """
 
+    no_capture = "sizes"
     def forward(xp, x): return xp.unique(x.astype(wide(x.dtype), copy=False), equal_nan=False).astype(x.dtype)
     grads, jvp = unknown_rules("unique", "input")
     batch = impossible(SIZE)
@@ -94,6 +96,7 @@ class unique_runs:
     tensor([3, 1, 3])
     """
 
+    no_capture = "sizes"
     def forward(xp, x, *, dim=None): return _runs(xp, x, _in_front(xp, x, dim), None, dim)
     grads, jvp = unknown_rules("unique_consecutive", "input")
     outputs, nondiff_outputs = ("values", "inverse", "counts"), ("inverse", "counts")

@@ -110,6 +110,10 @@ class Graph:
     def upload(self, stream: Any = None) -> None:
         current_queue(stream)
 
+    def debug_dot_str(self, flags: int = 0) -> str:
+        nodes = [f'"{number}: {operation.what}"' for number, (operation, _) in enumerate(self._capture.operations)]
+        return "\n".join(["digraph dot {", *nodes, "}"])
+
     def _check_alive(self) -> None:
         """Memory allocated in the capture may be back in its pool, if nobody was given it since; other memory not."""
         for block, *_ in self._accesses:

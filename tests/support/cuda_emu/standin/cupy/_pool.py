@@ -134,7 +134,7 @@ class PooledMemory(BaseMemory):
         capture = chunk.queue.capture
         high = chunk.low + chunk.size
         for low, end, old in chunk.segment.captured:
-            if low < high and chunk.low < end and old.capture is not capture:
+            if low < high and chunk.low < end and capture is None:  # graphs may share a pool
                 old.reused = True
         if capture is not None:
             block.capture = capture
