@@ -63,6 +63,7 @@ def replayed(call, other):
         results = differentiated(call, cotangents)
     for (_, tensor), (_, new) in zip(call.tensors, other.tensors, strict=True):
         tensor.array[...] = new.array
+    ag.manual_seed(5)  # that of the rows that draw
     recorded.replay()
     return results, differentiated(other, cotangents)
 
