@@ -165,8 +165,7 @@ class Optimizer(Hookable):
         params, arrays, grads = with_grads(group)
         if not params:
             return
-        live = live_numbers.current()
-        if live is not None:
+        if (live := live_numbers.current()) is not None:
             capture_update(self, live, group, [arrays, grads], params)
             return
         if self._ag_recorded:
@@ -376,11 +375,10 @@ class Optimizer(Hookable):
         return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def __repr__(self) -> str:
-        lines = []
+        text = f"{type(self).__name__} ("
         for i, group in enumerate(self.param_groups):
-            options = [f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"]
-            lines.append("".join([f"\nParameter Group {i}\n", *options]))
-        return "".join([f"{type(self).__name__} (", *lines, ")"])
+            text += f"\nParameter Group {i}\n" + "".join([f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"])
+        return f"{text})"
 
 
 def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
