@@ -146,8 +146,7 @@ class Optimizer(Hookable):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        if live_numbers.current() is not None:
-            check_capturable(self)
+        check_capturable(self)
         for group in self.param_groups:
             if group.get("differentiable"):
                 self._ag_record(group)
@@ -375,10 +374,10 @@ class Optimizer(Hookable):
         return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def __repr__(self) -> str:
-        text = f"{type(self).__name__} ("
-        for i, group in enumerate(self.param_groups):
-            text += f"\nParameter Group {i}\n" + "".join([f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"])
-        return f"{text})"
+        text = ""
+        for i, g in enumerate(self.param_groups):
+            text += f"\nParameter Group {i}\n" + "".join([f"    {k}: {g[k]}\n" for k in sorted(g) if k != "params"])
+        return f"{type(self).__name__} ({text})"
 
 
 def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
