@@ -33,7 +33,7 @@ sgd_step(const __grid_constant__ Lists<T, BUFFER ? 3 : 2> lists, Wide<T> sign, W
     using W = Wide<T>;
     Sgd<W, BUFFER> step{sign, lr, decay, momentum, damped, nesterov, first};
     if (live)
-        step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), live[5] != 0, live[6] != 0};
+        step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), W(live[5]) != 0, W(live[6]) != 0};
     Chunk(lists).each(step);
 }
 
