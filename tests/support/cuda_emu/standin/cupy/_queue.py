@@ -152,7 +152,7 @@ class Queue:
         """What CuPy's streamIsCapturing answers; it raises for a spoilt capture, and for the legacy null stream where
         a stream is captured that this would have to wait for."""
         if self is self.device.null:
-            if any(queue.blocking and queue.capture is not None for queue in self.device.queues.values()):
+            if any(queue.blocking and queue.capture is not None for queue in list(self.device.queues.values())):
                 raise CUDARuntimeError(_errors.CAPTURE_IMPLICIT)
         elif self.capture is not None and not self.capture.valid:
             raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
@@ -221,7 +221,7 @@ class Device:
         if _launches.ACTIVE:
             _launches.count("waits")
         with LOCK:
-            for queue in self.queues.values():
+            for queue in list(self.queues.values()):  # streams that end remove theirs
                 if queue.capture is not None:
                     queue.capture.refuse()
             for queue in (*self.queues.values(), *self.retired):
@@ -239,7 +239,7 @@ class Device:
         if home.owner not in (None, threading.get_ident()):  # its arena is that thread's, which alone takes from it
             home.returned.append(block)
             return
-        if block.capture is not None or any(queue.capture is not None for queue in self.queues.values()):
+        if block.capture is not None or any(queue.capture is not None for queue in list(self.queues.values())):
             block.freeing = False
             return  # stays readable: a graph may use it, see Graph._check_alive
         everything = ()
