@@ -74,6 +74,11 @@ def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
     return [(out, kernel_references.gamma_slope(alpha, z))]
 
 
+def gather(lab: Lab, x: np.ndarray) -> Pairs:
+    index = np.argsort(x, -1)
+    return [(kernels.gather(lab.cp.asarray(x), lab.cp.asarray(index), -1), kernel_references.gather(x, index, -1))]
+
+
 def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
     total = kernels.list_norm(kernels.tensor_lists([], [[lab.cp.asarray(row) for row in x]]), 2)
     return [(total, kernel_references.list_norm(list(x), 2))]
@@ -86,6 +91,13 @@ def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
     kernels.adam_step(kernels.tensor_lists(written, [g]), False, numbers)
     return [(tensors[0], expected) for tensors, expected in zip(
         written, kernel_references.adam_step(tuple(arrays), numbers), strict=True)]  # fmt: skip
+
+
+def pointwise(lab: Lab, x: np.ndarray) -> Pairs:
+    g, there = np.ascontiguousarray(x[::-1]), lab.cp.asarray(x)
+    return [(kernels.pointwise("mish", there), kernel_references.pointwise("mish", x)),
+            (kernels.pointwise_backward("mish", lab.cp.asarray(g), there),
+             kernel_references.pointwise_backward("mish", g, x))]  # fmt: skip
 
 
 def quantize(lab: Lab, x: np.ndarray) -> Pairs:
@@ -104,6 +116,13 @@ def recurrent(lab: Lab, x: np.ndarray) -> Pairs:
     return list(zip(outs, kernel_references.lstm_step(x, 0.5 * x, before), strict=True))
 
 
+def row_statistic(lab: Lab, x: np.ndarray) -> Pairs:
+    there = lab.cp.asarray(x)
+    outs = kernels.row_variance(there, COLS - 1, (ROWS,), with_mean=True)
+    return [(kernels.row_statistic("norm", there, (ROWS,)), kernel_references.row_statistic("norm", x)),
+            *zip(outs, kernel_references.row_variance(x, COLS - 1), strict=True)]
+
+
 def second_order(lab: Lab, x: np.ndarray) -> Pairs:
     f1, f2, stream = x[:2], x[2:4], np.stack([x[:5], x[1:6]])  # two tangents, three second tangents
     form = kernels.stream_form(2, (((0, 0),), ((0, 1),), ((1, 1),)))
@@ -113,8 +132,9 @@ def second_order(lab: Lab, x: np.ndarray) -> Pairs:
 
 FILES = {
     f"{run.__name__}.cu": run
-    for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, layer_norm, list_norm,
-                optimizer_step, quantize, random, recurrent, row_sum, second_order, softmax)
+    for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, gather, layer_norm,
+                list_norm, optimizer_step, pointwise, quantize, random, recurrent, row_statistic, row_sum,
+                second_order, softmax)
 }  # fmt: skip
 
 
