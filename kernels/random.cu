@@ -80,10 +80,20 @@ __device__ inline long long thread_number() {
     return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-// The counter, from `start` on, that a thread uses as number `own` of COUNTERS_PER_THREAD. It uses several, which share the
-// keys of their rounds: instructions bound these kernels, not memory.
-__device__ inline long long counter_of(int own) {
-    return (static_cast<long long>(blockIdx.x) * COUNTERS_PER_THREAD + own) * THREADS + threadIdx.x;
+// Writes to `out` what `make(seed, counter, strip)` gives for each counter from `start` on: COUNT elements. A thread uses
+// COUNTERS_PER_THREAD of them, which share the keys of their rounds: instructions bound these kernels, not memory.
+template <int COUNT, typename T, typename Make>
+__device__ void fill(T* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
+                     long long size, Make make) {
+    refresh(live, seed, start);
+#pragma unroll
+    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
+        const long long place = (static_cast<long long>(blockIdx.x) * COUNTERS_PER_THREAD + own) * THREADS + threadIdx.x;
+        if (place * COUNT >= size) return;
+        Strip<T, COUNT> strip;
+        make(seed, start + place, strip);
+        store(strip, out, place * COUNT, size);
+    }
 }
 
 // Numbers of the standard distribution times `scale` plus `shift`; half types are rounded once, after that.
@@ -91,36 +101,24 @@ template <template <typename> class Distribution, typename T>
 __global__ void __launch_bounds__(THREADS)
 random_numbers(T* out, unsigned long long seed, unsigned long long start, const unsigned long long* live, Wide<T> scale,
                Wide<T> shift, long long size) {
-    refresh(live, seed, start);
     constexpr int COUNT = 16 / sizeof(Wide<T>);
-#pragma unroll
-    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
-        const long long place = counter_of(own);
-        if (place * COUNT >= size) return;
+    fill<COUNT>(out, seed, start, live, size, [=](auto seed, auto counter, Strip<T, COUNT>& strip) {
         Numbers<Wide<T>> numbers;
-        Distribution<T>::make(philox(seed, start + place), numbers);
-        Strip<T, COUNT> strip;
+        Distribution<T>::make(philox(seed, counter), numbers);
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) strip.at[i] = static_cast<T>(numbers.at[i] * scale + shift);
-        store(strip, out, place * COUNT, size);
-    }
+    });
 }
 
 // Bit i: whether word i is below `threshold`, in [0, 2^32]; the masks of dropout.cu.
 __global__ void __launch_bounds__(THREADS)
 random_bits(bool* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
             long long threshold, long long size) {
-    refresh(live, seed, start);
-#pragma unroll
-    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
-        const long long place = counter_of(own);
-        if (place * 4 >= size) return;
-        const Words words = philox(seed, start + place);
-        Strip<bool, 4> bits;
+    fill<4>(out, seed, start, live, size, [=](auto seed, auto counter, Strip<bool, 4>& bits) {
+        const Words words = philox(seed, counter);
 #pragma unroll
         for (int i = 0; i < 4; ++i) bits.at[i] = words.at[i] < threshold;
-        store(bits, out, place * 4, size);
-    }
+    });
 }
 
 // low + a uniform integer below `range` (Lemire 2019): the upper word of its product with 64 random bits, which are
@@ -128,22 +126,15 @@ random_bits(bool* out, unsigned long long seed, unsigned long long start, const 
 __global__ void __launch_bounds__(THREADS)
 random_integers(long long* out, unsigned long long seed, unsigned long long start, const unsigned long long* live,
                 long long low, unsigned long long range, unsigned long long uneven, long long size) {
-    refresh(live, seed, start);
-#pragma unroll
-    for (int own = 0; own < COUNTERS_PER_THREAD; ++own) {
-        const long long place = counter_of(own);
-        if (place * 2 >= size) return;
-        const Words words = philox(seed, start + place);
-        Strip<long long, 2> numbers;
+    fill<2>(out, seed, start, live, size, [=](auto seed, auto counter, Strip<long long, 2>& numbers) {
+        const Words words = philox(seed, counter);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             unsigned long long bits = words.pair(i);
-            for (unsigned long long turn = 1; bits * range < uneven; ++turn)
-                bits = philox(seed, start + place, turn).pair(i);
+            for (unsigned long long turn = 1; bits * range < uneven; ++turn) bits = philox(seed, counter, turn).pair(i);
             numbers.at[i] = static_cast<long long>(low + (range == 0 ? bits : __umul64hi(bits, range)));
         }
-        store(numbers, out, place * 2, size);
-    }
+    });
 }
 
 // log(n!) to 1e-9, by Stirling's series from 8 on. The compiler does not inline lgamma.

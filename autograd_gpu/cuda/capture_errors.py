@@ -28,7 +28,7 @@ def explained(error: BaseException, said: str | None) -> CaptureError | None:
 
 def _name(frames: traceback.StackSummary) -> str:
     """The innermost op that was running, else what the user has called."""
-    ops = [found[1] for frame in frames if (found := _GENERATED.fullmatch(frame.filename))]
+    ops = [match[1] for frame in frames if (match := _GENERATED.fullmatch(frame.filename))]
     if ops:
         return ops[-1]
     called = [i for i, frame in enumerate(frames, 1) if _is_users(frame.filename)]

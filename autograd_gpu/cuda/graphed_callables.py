@@ -64,23 +64,23 @@ class Graphed:
         return results
 
     @property
-    def wanted(self) -> list[Tensor]:
+    def differentiable(self) -> list[Tensor]:
         """What the results have gradients for."""
         return [x for x in (*self.inputs, *self.leaves) if x.requires_grad]
 
     def _gradients(self, results: Tensors, cotangents: Any, create_graph: bool) -> list[Any]:
         outs = [(r, i) for i, r in enumerate(results) if r.requires_grad]
         if not outs:
-            return [None] * len(self.wanted)
+            return [None] * len(self.differentiable)
         gs = None if cotangents is None else [cotangents[i] for _, i in outs]
         if gs is None:
             gs = [wrap(runtime.cupy().ones(r.shape, r.array.dtype)) for r, _ in outs]
         with enable_grad():
-            return list(grad([r for r, _ in outs], self.wanted, gs, retain_graph=True, create_graph=create_graph,
-                             allow_unused=True))
+            return list(grad([r for r, _ in outs], self.differentiable, gs, retain_graph=True,
+                             create_graph=create_graph, allow_unused=True))
 
     def backward(self, cotangents: Tensors, create_graph: bool) -> list[Any]:
-        """The gradients of `wanted`, by a replay."""
+        """The gradients of `differentiable`, by a replay."""
         if create_graph not in self.backwards:
             xp = runtime.cupy()
             static = [wrap(xp.ones(r.shape, r.array.dtype))._set_requires_grad(r.requires_grad and create_graph)
@@ -94,19 +94,19 @@ class Graphed:
         return self.backwards[create_graph](cotangents)
 
     def backward_again(self, cotangents: Tensors) -> list[Any]:
-        """The gradients of `wanted` and of the cotangents of the backward, by a replay."""
+        """The gradients of `differentiable` and of the cotangents of the backward, by a replay."""
         if self.again is None:
             first = self.backwards[True]
             outs = [g for g in first.results if g is not None and g.requires_grad]
-            xp, inputs = runtime.cupy(), [*self.wanted, *first.inputs]
+            xp, inputs = runtime.cupy(), [*self.differentiable, *first.inputs]
             static = [None if g is None or not g.requires_grad else wrap(xp.ones(g.shape, g.array.dtype))
                       for g in first.results]
             needed = [x for x in inputs if x.requires_grad]
 
             def work() -> list[Any]:
-                given = [h for h in static if h is not None]
-                found = iter(grad(outs, needed, given, retain_graph=True, allow_unused=True))
-                return [next(found) if x.requires_grad else None for x in inputs]
+                cotangents = [h for h in static if h is not None]
+                grads = iter(grad(outs, needed, cotangents, retain_graph=True, allow_unused=True))
+                return [next(grads) if x.requires_grad else None for x in inputs]
 
             work()
             self.again = Replay(work, static, self.stream, self.pool)
@@ -136,9 +136,8 @@ class _Forward(Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:
         tensors, owner = ctx.saved_tensors, ctx.owner
-        wanted = _Backward.apply(owner, ctx.number, is_grad_enabled(), len(cotangents), *cotangents, *tensors)
-        found = iter(wanted)
-        return None, *[next(found) if x.requires_grad else None for x in (*owner.inputs, *owner.leaves)]
+        grads = iter(_Backward.apply(owner, ctx.number, is_grad_enabled(), len(cotangents), *cotangents, *tensors))
+        return None, *[next(grads) if x.requires_grad else None for x in (*owner.inputs, *owner.leaves)]
 
 
 class _Backward(Function):
@@ -157,10 +156,10 @@ class _Backward(Function):
         if is_grad_enabled():
             raise RuntimeError("a graphed callable is differentiable twice; the third derivative needs the callable "
                                "itself")
-        found = owner.backward_again(cotangents)
-        of_tensors = iter(found[: len(owner.wanted)])
-        grads = [next(of_tensors) if x.requires_grad else None for x in (*owner.inputs, *owner.leaves)]
-        return None, None, None, None, *found[len(owner.wanted) :], *grads
+        results, count = owner.backward_again(cotangents), len(owner.differentiable)
+        grads = iter(results[:count])
+        of_tensors = [next(grads) if x.requires_grad else None for x in (*owner.inputs, *owner.leaves)]
+        return None, None, None, None, *results[count:], *of_tensors
 
 
 def make_graphed_callables(

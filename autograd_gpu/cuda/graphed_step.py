@@ -26,7 +26,7 @@ class _Unfit(Exception):
 
 
 def copied(array: Any, target: Any, stream: Any) -> Any:
-    """Copies `array` to `target`, of the same shape and dtype; the raw copy takes a fifth of the host time."""
+    """Copies `array` to `target`, of the same shape and dtype; where it can be, without a ufunc of CuPy's."""
     if runtime.c_contiguous(array) and runtime.c_contiguous(target):
         target.data.copy_from_device_async(array.data, array.nbytes, stream)
     else:

@@ -50,7 +50,7 @@ def capture_update(
     """Captures the update of `params` of `group`; `columns` are their arrays and those of their gradients."""
     update = CapturedUpdate(optimizer, params, columns[0])
     keys = update.keys(group)
-    live.place(0, update.advance)
+    live.place(0, update.advance, update.retreat)
     numbers = {key: update.numbers(live, key) for key in dict.fromkeys(keys)}
     done: list[int] = []
     chosen = way(group)
@@ -119,10 +119,20 @@ class CapturedUpdate:
         self._bring_back()
         keys: list[tuple[Any, ...]] = []
         optimizer._ag_advance([optimizer.state[p] for p in self._params], group, [False] * len(self._params), keys)
-        self._compute(group, keys)
+        try:
+            self._compute(group, keys)
+        except BaseException:
+            self._keys = keys
+            self.retreat()
+            raise
         for param in self._params:
             bump_version(param)
         return np.empty(0, float64)
+
+    def retreat(self) -> None:
+        """Takes back what `advance` has counted, for a replay that does not come."""
+        for param, key in zip(self._params, self._keys, strict=True):
+            self._optimizer._ag_retreat(self._optimizer.state[param], key)
 
     def _check_same(self, rows: list[int]) -> np.ndarray:
         if len({self._keys[i] for i in rows}) != 1:

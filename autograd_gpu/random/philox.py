@@ -97,12 +97,20 @@ class CapturedStream(PhiloxStream):
     """The stream of a generator in the capture of a CUDA graph: it counts from where the generator is at a replay.
 
     `advance(counters)` is called before each launch: it takes as many counters as the capture did from the generator,
-    and returns the seed and the first one. The state is the stream itself, and the offset.
+    and returns the seed and the first one; `advance(-counters)` gives them back if no launch comes. The state is the
+    stream itself, and the offset.
     """
 
     def __init__(self, live: LiveNumbers, advance: Callable[[int], tuple[int, int]]) -> None:
         super().__init__(0)
-        self._words = live.array(lambda: np.array(advance(self.offset), np.uint64), 2, uint64)
+
+        def refresh() -> np.ndarray:
+            return np.array(advance(self.offset), np.uint64)
+
+        def undo() -> None:
+            advance(-self.offset)
+
+        self._words = live.array(refresh, 2, uint64, undo)
 
     def take(self, counters: int) -> tuple[Any, int]:
         """The array of the seed and the generator's next counter, and the first counter behind that one."""

@@ -79,7 +79,6 @@ def test_training_on_a_hessian(schedule):
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
 def test_schedules_and_dropout(name, schedule):
-    pytest.importorskip("autograd_gpu.optim.captured", reason="steps are counted by the live numbers of a graph")
     batches = draws((8, 12), (8, 3))
     outcomes = []
     for graphed in (True, False):
@@ -103,6 +102,31 @@ def test_schedules_and_dropout(name, schedule):
         outcomes.append([plain(value) for value in (*losses, *model.parameters())])
     for ours, reference in zip(*outcomes, strict=True):
         np.testing.assert_allclose(ours, reference, rtol=1e-5, atol=1e-6)
+
+
+def test_an_option_that_the_graph_does_not_have_changes_in_training():
+    """The second optimizer refuses the replay when the first has counted its step: the step runs once all the same."""
+    outcomes = []
+    for graphed in (True, False):
+        ag.manual_seed(0)
+        a, b = (ag.tensor([1.0, 2.0], device="cuda", requires_grad=True) for _ in range(2))
+        first = ag.optim.Adam([a], lr=0.1, capturable=True)
+        second = ag.optim.SGD([b], lr=0.1, momentum=0.9)
+
+        def step(a=a, b=b, first=first, second=second):
+            first.zero_grad()
+            second.zero_grad()
+            ((a * b).sum() + (a * ag.rand(2, device="cuda")).sum()).backward()
+            first.step()
+            second.step()
+
+        run = ag.cuda.make_graphed_step(step) if graphed else step
+        for i in range(10):
+            second.param_groups[0]["momentum"] = 0.9 if i < 7 else 0.0
+            run()
+        outcomes.append([*map(plain, (a, b)), float(first.state[a]["step"])])
+    for ours, reference in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-6)
 
 
 def test_recurrent_layers(device):

@@ -279,8 +279,31 @@ def test_step_counts_that_differ_at_a_replay():
     params, optimizer = start("Adam", {})
     captured = Captured(optimizer.step)
     optimizer.state[params[0]]["step"] += 3
+    before = [int(optimizer.state[param]["step"]) for param in params]
     with pytest.raises(RuntimeError, match="have taken different ones now: capture it again"):
         captured.replay()
+    assert [int(optimizer.state[param]["step"]) for param in params] == before
+
+
+@pytest.mark.parametrize("name", ["Adam", "NAdam", "ASGD", "RAdam"])
+def test_a_replay_that_is_refused_counts_nothing(name):
+    (params, first), (_, second) = start(name, {}), start("SGD", {"momentum": 0.9})
+    generator = ag.random.Generator("cuda").manual_seed(3)
+
+    def step():
+        ag.rand(4, generator=generator, device="cuda")
+        first.step()
+        second.step()
+
+    captured = Captured(step)
+    captured.replay()
+    before, state = values(params, first), generator.get_state()
+    second.param_groups[0]["momentum"] = 0
+    with pytest.raises(RuntimeError, match="capture the step again"):
+        captured.replay()
+    for left, right in zip(values(params, first), before, strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert ag.equal(generator.get_state(), state)
 
 
 def test_step_counts_that_differ_at_the_capture():

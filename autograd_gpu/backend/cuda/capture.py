@@ -55,7 +55,9 @@ class Refused(RuntimeError):
 
 
 def concerns_capture(error: BaseException) -> bool:
-    """Whether an op, CuPy or CUDA raised the error because a stream is being captured."""
+    """Whether an op, CuPy or CUDA raised the error because a stream is being captured; CuPy says so by text only."""
+    if not isinstance(error, RuntimeError):
+        return False
     return isinstance(error, Refused) or getattr(error, "status", None) in _CAPTURE_ERRORS or "captur" in str(error)
 
 

@@ -23,6 +23,7 @@ from . import runtime
 
 SLOTS = 8192  # of 8 bytes
 Refresh = Callable[[], Any]  # returns a sequence of float64 or uint64 numbers
+Undo = Callable[[], None]
 # Page-locked memory, and the event behind its last copy: of all graphs, since a graph may be dropped before that ran.
 _RING: deque[tuple[Any, Any]] = deque()
 _LOCK = threading.Lock()
@@ -37,14 +38,14 @@ class LiveNumbers:
         with module.cuda.Device(device):
             self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
-        self._places: list[tuple[slice, Refresh]] = []
+        self._places: list[tuple[slice, Refresh, Undo | None]] = []
         self.held: dict[Any, Any] = {}  # what a part of the library keeps for this capture, by its owner
 
-    def place(self, count: int, refresh: Refresh) -> int:
+    def place(self, count: int, refresh: Refresh, undo: Undo | None = None) -> int:
         """The device address of `count` slots, which hold what `refresh` returns before each launch.
 
-        `refresh` returns float64 or uint64 numbers, and is called in the order of the places. RuntimeError if the block
-        is full.
+        `refresh` returns float64 or uint64 numbers, and is called in the order of the places. If one of them raises,
+        so that there is no replay, `undo` takes back what `refresh` has counted. RuntimeError if the block is full.
         """
         begin, end = self._used, self._used + count
         if end > SLOTS:
@@ -52,12 +53,12 @@ class LiveNumbers:
                                "of optimizers, seeds and counters of generators), and this one needs more: capture "
                                "the work in several graphs")
         self._used = end
-        self._places.append((slice(begin, end), refresh))
+        self._places.append((slice(begin, end), refresh, undo))
         return int(self._block.ptr) + 8 * begin
 
-    def array(self, refresh: Refresh, count: int, dtype: np.dtype = float64) -> Any:
+    def array(self, refresh: Refresh, count: int, dtype: np.dtype = float64, undo: Undo | None = None) -> Any:
         """The slots of a new `place` as an array for a kernel to read."""
-        address = self.place(count, refresh)
+        address = self.place(count, refresh, undo)
         return runtime.cupy().ndarray((count,), dtype, self._block + (address - int(self._block.ptr)))
 
     def fill(self, stream: Any) -> None:
@@ -67,12 +68,20 @@ class LiveNumbers:
         module = runtime.cupy().cuda
         pinned = _free_buffer(module)
         words = np.frombuffer(module.PinnedMemoryPointer(pinned, 0), np.uint64, self._used)
-        for slots, refresh in self._places:
-            numbers = np.asarray(refresh())
-            if numbers.size != slots.stop - slots.start or numbers.dtype not in (float64, uint64):
-                raise TypeError(f"{slots.stop - slots.start} numbers in float64 or uint64 belong here, not "
-                                f"{numbers.size} in {numbers.dtype}")
-            words[slots] = numbers.view(np.uint64)
+        undos: list[Undo] = []
+        try:
+            for slots, refresh, undo in self._places:
+                numbers = np.asarray(refresh())
+                if undo is not None:
+                    undos.append(undo)
+                if numbers.size != slots.stop - slots.start or numbers.dtype not in (float64, uint64):
+                    raise TypeError(f"{slots.stop - slots.start} numbers in float64 or uint64 belong here, not "
+                                    f"{numbers.size} in {numbers.dtype}")
+                words[slots] = numbers.view(np.uint64)
+        except BaseException:
+            for undo in reversed(undos):
+                undo()
+            raise
         api = module.runtime
         api.memcpyAsync(self._block.ptr, pinned.ptr, 8 * self._used, api.memcpyHostToDevice, stream.ptr)
         _RING.append((pinned, stream.record(module.Event(disable_timing=True))))

@@ -12,13 +12,20 @@ import numpy as np
 
 from ... import backend
 from ...backend import kernels
+from ...backend.arrays.dtypes import FLOATS
 
 Array = Any
 
 
-def one_kernel(name: str) -> Callable[..., Array]:
-    """forward(xp, x, *, attributes...) of an op on CuPy arrays: the function `name`."""
-    return lambda xp, x, **attributes: kernels.pointwise(name, kernels.contiguous(x), **attributes)
+def one_kernel(name: str, forward: Callable[..., Array] | None = None) -> Callable[..., Array]:
+    """forward(xp, x, *, attributes...) of an op on CuPy arrays: the function `name`, or `forward` for integers."""
+
+    def run(xp: Any, x: Array, **attributes: Any) -> Array:
+        if forward is not None and x.dtype not in FLOATS:
+            return forward(xp, x, **attributes)
+        return kernels.pointwise(name, kernels.contiguous(x), **attributes)
+
+    return run
 
 
 def pulled(name: str, g: Array, x: Array, **attributes: Any) -> list[Array]:

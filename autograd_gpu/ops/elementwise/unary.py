@@ -323,9 +323,9 @@ def _nan_to_num_cpu(xp, x, *, nan=0.0, posinf=None, neginf=None):
 def _replacements(dtype, nan, posinf, neginf):
     """What replaces NaN and the infinities of a floating dtype."""
     limits = ml_dtypes.finfo(dtype)  # NumPy's finfo has no bfloat16
-    given = nan, posinf, neginf
-    return [own if number is None else number
-            for number, own in zip(given, (0.0, float(limits.max), float(limits.min)), strict=True)]
+    defaults = 0.0, float(limits.max), float(limits.min)
+    return [default if number is None else number
+            for number, default in zip((nan, posinf, neginf), defaults, strict=True)]
 
 
 def _nan_to_num(xp, x, *, nan=0.0, posinf=None, neginf=None):

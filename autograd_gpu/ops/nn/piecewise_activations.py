@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
 from ...core.extend import (
@@ -176,12 +175,6 @@ def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
     return _clamped(xp, x, int(min_val), int(max_val))
 
 
-def _hardtanh_on_cuda(xp, x, *, min_val, max_val):
-    if x.dtype in dtypes.FLOATS:
-        return kernels.pointwise("hardtanh", kernels.contiguous(x), min_val=min_val, max_val=max_val)
-    return _hardtanh(xp, x, min_val=min_val, max_val=max_val)
-
-
 def _hardtanh_back(F, g, x, min_val, max_val):
     return F.chosen(x, F.logical_or(x <= min_val, x >= max_val), 0.0, g)
 
@@ -194,7 +187,7 @@ class hardtanh:
     tensor([-1. ,  0.5,  1. ])
     """
 
-    forward, cuda = in_float32(_hardtanh, passes=True), _hardtanh_on_cuda
+    forward, cuda = in_float32(_hardtanh, passes=True), one_kernel("hardtanh", _hardtanh)
     grad_x = _hardtanh_back
     def fused_cuda(F, g, need, x, min_val, max_val): return pulled("hardtanh", g, x, min_val=min_val, max_val=max_val)
     jvp, batch = ELEMENTWISE, BROADCASTING
@@ -317,12 +310,6 @@ def _threshold(xp, x, *, threshold, value):
     return backend.where(xp, x <= threshold, x.dtype.type(value), x)
 
 
-def _threshold_on_cuda(xp, x, *, threshold, value):
-    if x.dtype in dtypes.FLOATS:
-        return kernels.pointwise("threshold", kernels.contiguous(x), threshold=threshold, value=value)
-    return _threshold(xp, x, threshold=threshold, value=value)
-
-
 @defop
 class threshold:
     """x where x > threshold, else `value`, where the derivative is 0. Integers stay integers.
@@ -331,7 +318,7 @@ class threshold:
     tensor([20., 20.,  2.])
     """
 
-    forward, cuda = in_float32(_threshold, passes=True), _threshold_on_cuda
+    forward, cuda = in_float32(_threshold, passes=True), one_kernel("threshold", _threshold)
     def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
     def fused_cuda(F, g, need, x, threshold): return pulled("threshold", g, x, threshold=threshold)
     types = PROMOTE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,23 @@ def as_rows(x: Any, dim: Any, keepdim: bool, copies: bool = False) -> tuple[Any,
     shape = tuple([x.shape[axis] if axis in kept else 1 for axis in range(-x.ndim, 0) if keepdim or axis in kept])
     matrix = (x if last else x.transpose(*kept, *sorted(dims))).reshape(rows, n)
     return kernels.contiguous(matrix), shape
+
+
+def statistic_of_rows(
+    name: str, forward: Callable[..., Any], applies: Callable[..., bool] = lambda: True
+) -> Callable[..., Any]:
+    """`forward` on CuPy arrays: by one launch of kernels.row_statistic for short rows, in the dtype of x.
+
+    `applies` gets the attributes beside dim, keepdim and dtype, and says whether that computes `name`.
+    """
+
+    def run(xp: Any, x: Any, *, dim: Any = None, keepdim: bool = False, dtype: Any = None, **others: Any) -> Any:
+        rows = as_rows(x, dim, keepdim) if dtype is None and applies(**others) else None
+        if rows is None:
+            return forward(xp, x, dim=dim, keepdim=keepdim, dtype=dtype, **others)
+        return kernels.row_statistic(name, *rows)
+
+    return run
 
 
 def float_sum(xp: Any, x: Any, dim: Any, keepdim: bool) -> Any:

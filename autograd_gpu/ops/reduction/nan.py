@@ -6,11 +6,10 @@ import math
 from functools import partial
 
 from ... import backend
-from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import REDUCING, defop
-from .dimensions import as_rows, expand_grad, float_sum, floating, negative_axes, ufunc_reduce
+from .dimensions import expand_grad, float_sum, floating, negative_axes, statistic_of_rows, ufunc_reduce
 from .sum import sum
 
 
@@ -25,13 +24,6 @@ def _nan_to_zero(xp, x):
 def _nansum(sum_of, xp, x, *, dim=None, keepdim=False, dtype=None):
     x = _nan_to_zero(xp, x) if x.dtype in dtypes.FLOATS else x
     return sum_of(xp, x, dim=dim, keepdim=keepdim, dtype=dtype)
-
-
-def _nansum_cuda(xp, x, *, dim=None, keepdim=False, dtype=None):
-    rows = as_rows(x, dim, keepdim) if dtype is None else None
-    if rows is not None:
-        return kernels.row_statistic("nansum", *rows)
-    return _nansum(sum.op.cuda, xp, x, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
 def _nansum_back(F, g, x, x_dtype, dim, keepdim, dtype):
@@ -51,7 +43,8 @@ class nansum:
     tensor(3.)
     """
 
-    forward, cuda = partial(_nansum, sum.op.forward), _nansum_cuda
+    forward = partial(_nansum, sum.op.forward)
+    cuda = statistic_of_rows("nansum", partial(_nansum, sum.op.cuda))
     grad_x = _nansum_back
     def differentiable(dim, keepdim, dtype): return floating(dtype)
     jvp, batch = _nansum_jvp, REDUCING

@@ -8,11 +8,10 @@ import math
 import numpy as np
 
 from ... import backend
-from ...backend import kernels
 from ...backend.arrays import dtypes
 from ...backend.arrays.dtypes import wide
 from ...core.extend import REDUCING, defop
-from .dimensions import as_rows, axes, float_sum, negative_axes, restore_dims, ufunc_reduce
+from .dimensions import axes, float_sum, negative_axes, restore_dims, statistic_of_rows, ufunc_reduce
 
 
 def _order(p):
@@ -58,13 +57,6 @@ def _norm(xp, x, *, p="fro", dim=None, keepdim=False, dtype=None):
     return out.astype(out_dtype, copy=False)
 
 
-def _norm_cuda(xp, x, *, p, dim, keepdim, dtype):
-    rows = as_rows(x, dim, keepdim) if dtype is None and _order(p) == 2 else None
-    if rows is not None:
-        return kernels.row_statistic("norm", *rows)
-    return _norm(xp, x, p=p, dim=dim, keepdim=keepdim, dtype=dtype)
-
-
 def _norm_back(F, g, x, x_dtype, out, p, dim, keepdim, dtype):
     p = _order(p)
     x = x if dtype is None else F.cast(x, dtypes.as_dtype(dtype))
@@ -108,7 +100,7 @@ class norm:
     tensor(5.)
     """
 
-    forward, cuda = _norm, _norm_cuda
+    forward, cuda = _norm, statistic_of_rows("norm", _norm, lambda p: _order(p) == 2)
     grad_x = _norm_back
     jvp, batch = _norm_jvp, REDUCING
     wide_rules = True

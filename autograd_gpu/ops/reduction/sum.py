@@ -13,7 +13,6 @@ from ...backend.cpu.half import convert
 from ...core.extend import LEADING, LINEAR, REDUCING, counted_from_right, defop, rank
 from ..indexing.basic_index import from_right
 from .dimensions import (
-    as_rows,
     axes,
     divided_by_count,
     expand_grad,
@@ -21,6 +20,7 @@ from .dimensions import (
     floating,
     product_dtype,
     reduced_size,
+    statistic_of_rows,
     ufunc_reduce,
 )
 
@@ -96,11 +96,6 @@ def _mean(xp, x, *, dim=None, keepdim=False, dtype=None):
     return divided_by_count(float_sum(xp, x, dim, keepdim), reduced_size(x.shape, dim)).astype(out_dtype, copy=False)
 
 
-def _mean_cuda(xp, x, *, dim=None, keepdim=False, dtype=None):
-    rows = as_rows(x, dim, keepdim) if dtype is None else None
-    return _mean(xp, x, dim=dim, keepdim=keepdim, dtype=dtype) if rows is None else kernels.row_statistic("mean", *rows)
-
-
 def _mean_back(F, g, x_shape, x_dtype, dim, keepdim, dtype):
     g = g if dtype is None else F.cast(g, x_dtype)
     return expand_grad(F, g / (reduced_size(x_shape, dim) or 1), x_shape, dim, keepdim)
@@ -114,7 +109,7 @@ class mean:
     tensor([1.5, 3.5])
     """
 
-    forward, cuda = _mean, _mean_cuda
+    forward, cuda = _mean, statistic_of_rows("mean", _mean)
     grad_x = _mean_back
     jvp, batch = LINEAR, REDUCING
     public = methods = True
