@@ -17,7 +17,8 @@ from . import cache
 from .errors import CompileError, EmulationError
 
 HERE = Path(__file__).resolve().parent
-OWN_NAME = "/cuda_emu"  # this folder, in what debuggers read
+# This folder and those of CUDA's headers, in what debuggers read: every checkout and environment shares the cache.
+OWN_NAME, HEADERS_NAME = "/cuda_emu", "/cuda_headers"
 COMMON = (
     "-std=c++17", "-g1", "-w", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-threadsafe-statics",
     "-ffp-contract=off",  # a * b + c is two roundings, on every CPU
@@ -102,17 +103,15 @@ def source_line(library: Path, offset: int) -> str | None:
         frames = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")
     except FileNotFoundError:
         return None
-    ours = (OWN_NAME, *map(str, include_folders()))
     lines = [frame.split(" ")[0] for frame in frames if ":" in frame and "?" not in frame]
-    return next((Path(line).name for line in lines if not line.startswith(ours)), None)
+    return next((Path(line).name for line in lines if not line.startswith((OWN_NAME, HEADERS_NAME))), None)
 
 
 def _build(unit: str, options: Sequence[str], check: str, scratch: Path) -> Path:
     (scratch / "unit.cpp").write_text(unit)
     # Our own folder comes last, for crt/host_defines.h: its other names may be those of the project's headers.
     headers = [*(f"-isystem{folder}" for folder in include_folders()), f"-idirafter{HERE}"]
-    mapped = f"-ffile-prefix-map={HERE}={OWN_NAME}"  # checkouts in different folders share the cache
-    flags = [*COMMON, *CHECKS[check], mapped, *options, *headers, "-include", f"{HERE}/cuda_emu.h"]
+    flags = [*COMMON, *CHECKS[check], *_renamed(), *options, *headers, "-include", f"{HERE}/cuda_emu.h"]
     _gcc([*flags, "-c", "unit.cpp", "-o", "unit.o"], scratch)
     hooks = [str(_race_checker(headers))] if check == "races" else []
     _gcc([*COMMON, "-O2", "-shared", "unit.o", *hooks, f"-Wl,-z,defs,-T{HERE}/shared.ld", "-ounit.so"], scratch)
@@ -121,14 +120,18 @@ def _build(unit: str, options: Sequence[str], check: str, scratch: Path) -> Path
 
 def _race_checker(headers: Sequence[str]) -> Path:
     """races.cpp, compiled: it takes as long as a small kernel file, and is the same for all."""
-    digest = hashlib.sha256(repr((COMMON, headers, _environment())).encode()).hexdigest()[:32]
+    digest = hashlib.sha256(repr((COMMON, _environment())).encode()).hexdigest()[:32]
 
     def make(scratch: Path) -> Path:
-        mapped = f"-ffile-prefix-map={HERE}={OWN_NAME}"
-        _gcc([*COMMON, "-O2", mapped, *headers, "-c", f"{HERE}/races.cpp", "-oraces.o"], scratch)
+        _gcc([*COMMON, "-O2", *_renamed(), *headers, "-c", f"{HERE}/races.cpp", "-oraces.o"], scratch)
         return scratch / "races.o"
 
     return cache.kept(f"{digest}.o", make)
+
+
+def _renamed() -> list[str]:
+    folders = {HERE: OWN_NAME, **dict.fromkeys(include_folders(), HEADERS_NAME)}
+    return [f"-ffile-prefix-map={folder}={name}" for folder, name in folders.items()]
 
 
 def _gcc(arguments: Sequence[str], folder: Path) -> None:
@@ -157,9 +160,13 @@ def _environment() -> tuple[str, ...]:
         version = subprocess.run(["g++", "--version"], capture_output=True, text=True).stdout
     except FileNotFoundError:
         version = ""
-    kinds = ("*.h", "crt/*.h", "*.cpp", "*.ld", Path(__file__).name)
-    own = [path.read_text() for kind in kinds for path in sorted(HERE.glob(kind))]
-    return (version, *(f"{folder} {folder.stat().st_mtime_ns}" for folder in include_folders()), *own)
+    cuda, target = include_folders()
+    own = [(HERE, pattern) for pattern in ("*.h", "crt/*.h", "*.cpp", "*.ld", Path(__file__).name)]
+    digest = hashlib.sha256()
+    for folder, pattern in [*own, (cuda, "*.h*"), (cuda, "crt/*.h*"), (target, "nv/**/*")]:
+        for path in sorted(filter(Path.is_file, folder.glob(pattern))):
+            digest.update(path.read_bytes())
+    return version, digest.hexdigest()
 
 
 @functools.cache
