@@ -72,7 +72,7 @@ def captured(op):
     return op.no_capture is None
 
 
-@over([row for row in ROWS if row.op in REGISTRY and captured(row.definition)], rules=False)
+@over([row for row in ROWS if row.op in REGISTRY and captured(row.definition)])
 def test_a_replay_computes_what_the_call_does(row, device):
     count = refused = 0
     for call, other in pairs(row, device):
@@ -90,7 +90,7 @@ def test_a_replay_computes_what_the_call_does(row, device):
     assert count or refused or not list(pairs(row, device))
 
 
-@over([row for row in ROWS if row.op in REGISTRY and not captured(row.definition)], rules=False)
+@over([row for row in ROWS if row.op in REGISTRY and not captured(row.definition)])
 def test_what_cannot_be_captured_says_why(row, device, monkeypatch):
     for call, _ in pairs(row, device):
         call.run()

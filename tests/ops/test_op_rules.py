@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 import pytest
-from op_checks import Spy, calls, check, over, rows_of, subsets
+from op_checks import Spy, calls, check, has_own_code, over, rows_of, subsets
 from op_db import BETWEEN_RUNS, Call, Sample, assert_close, values
 from op_rows import ROWS
 
@@ -35,7 +35,12 @@ def _options(call):
     return options
 
 
-@check("gradcheck", rules=True)
+def compared_with_the_cpu(op):
+    """Whether test_derivatives_are_those_of_the_cpu stands for differences of an emulated device."""
+    return not (op.random and has_own_code(op))
+
+
+@over(rows_of("gradcheck"), compared_with_the_cpu)
 def test_gradcheck(row, device):
     for call in calls(row, device):
         has_gradient = call.inputs and row.definition.has_rules
@@ -49,7 +54,7 @@ def beside_pytorch(row):
     return importlib.util.find_spec("torch") is not None and row.compared("oracle_gradgrad") == "yes"
 
 
-@over([row for row in rows_of("gradgradcheck") if not beside_pytorch(row)], rules=True)
+@over([row for row in rows_of("gradgradcheck") if not beside_pytorch(row)], compared_with_the_cpu)
 def test_gradgradcheck(row, device):
     for call in calls(row, device):
         if call.run().differentiable:
@@ -58,6 +63,31 @@ def test_gradgradcheck(row, device):
             ruled = [row.definition.rule_of(name) is not None for name in call.names]
             assert all(g is None or g.requires_grad == r for g, r in zip(first, ruled, strict=True)), call.sample
             assert ag.autograd.gradgradcheck(call.function(), tuple(call.inputs), **_options(call))
+
+
+@pytest.mark.cuda
+@check("gradcheck", lambda op: has_own_code(op) and not op.random)
+def test_derivatives_are_those_of_the_cpu(row, device):
+    """The first and the second, which the CPU's tests compare with differences and with PyTorch."""
+    for call, on_cpu in zip(calls(row, device), calls(row, "cpu"), strict=True):
+        for actual, expected in zip(_derivatives(call), _derivatives(on_cpu), strict=True):
+            assert (actual is None) == (expected is None), call.sample
+            if actual is not None:
+                assert_close(actual, values(expected), 1e-10, call.sample)
+
+
+def _derivatives(call):
+    """The gradients, and the gradients of their sum by inputs and cotangents."""
+    ag.manual_seed(0)
+    if not call.run().differentiable:
+        return []
+    cotangents = [g.requires_grad_() for g in call.cotangents()]
+    first = grad(call.differentiable, call.inputs, cotangents, create_graph=True, allow_unused=True)
+    recorded = [g for g in first if g is not None and g.requires_grad]
+    if not recorded:
+        return first
+    weights = [ag.full_like(g, 1 + i) for i, g in enumerate(recorded)]
+    return [*first, *grad(recorded, [*call.inputs, *cotangents], weights, allow_unused=True)]
 
 
 @check("half", rules=True)

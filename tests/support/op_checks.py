@@ -22,20 +22,23 @@ def check(name, applies=lambda op: True, *, rules=False):
     """Parametrises a check over the rows that do not skip it, and whose op it applies to.
 
     With `rules` it is one of the op's rules only, which on an emulated device are those of the CPU unless the block has
-    code for CUDA.
+    code for CUDA (`has_own_code`).
     """
-    return over([row for row in rows_of(name) if applies(row.definition)], rules)
+    rows = [row for row in rows_of(name) if applies(row.definition)]
+    return over(rows, lambda op: not has_own_code(op)) if rules else over(rows)
 
 
-def over(rows, rules):
-    """Parametrises a test over rows; see `check`."""
-    return pytest.mark.parametrize("row", [pytest.param(row, id=row.op, marks=_marks(row.definition, rules))
-                                           for row in rows])
+def over(rows, same_on_cpu=lambda op: False):
+    """Parametrises a test over rows; an emulated device leaves out the ops of which `same_on_cpu` holds."""
+    return pytest.mark.parametrize(
+        "row", [pytest.param(row, id=row.op, marks=[pytest.mark.same_on_cpu] if same_on_cpu(row.definition) else [])
+                for row in rows]
+    )  # fmt: skip
 
 
-def _marks(op, rules):
-    of_its_own = op.cuda is not None or op.fused_cuda is not op.fused
-    return [pytest.mark.same_on_cpu] if rules and not of_its_own else []
+def has_own_code(op):
+    """Whether the block has code for CUDA."""
+    return op.cuda is not None or op.fused_cuda is not op.fused
 
 
 def calls(row, device, **options):
