@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from op_checks import has_own_code, over
 from op_db import BETWEEN_RUNS, Call, assert_close, values
 from op_rows import ROWS
 
@@ -236,7 +237,7 @@ def test_no_reference_cycles(no_gc):
 RULED = [row for row in ROWS if row.op in REGISTRY and row.definition.has_rules]
 
 
-@pytest.mark.parametrize("row", RULED, ids=[row.op for row in RULED])
+@over(RULED, lambda op: not (op.random or has_own_code(op)))
 def test_every_operation(row, device):
     """Run again, and kept: the gradients are those of the plain run."""
     ag.manual_seed(0)
