@@ -173,7 +173,12 @@ class GraphedStep:
         if self._pool is None:
             self._pool = capture.GraphPool()
             self._stream = runtime.cupy().cuda.Stream(non_blocking=True)
-        captured = StaticCall(self._step, leaves, spec, self._stream, self._pool)
+        try:
+            captured = StaticCall(self._step, leaves, spec, self._stream, self._pool)
+        except BaseException:
+            if not self.graphs:  # else they share its memory
+                self._pool = self._stream = None
+            raise
         kind.captured.append(captured)
         kind.calls = self._warmup - 1  # for another state of the .grads
         if LOGGER.isEnabledFor(logging.INFO):

@@ -29,8 +29,7 @@ def _used(device: Any) -> tuple[int, int]:
     if runtime.loaded() is None or not runtime.is_available():
         return 0, 0
     with runtime.cupy_device(device):
-        pool = pool_stats.pool()
-        return pool.used_bytes(), pool.total_bytes()
+        return pool_stats.in_use(pool_stats.pool())
 
 
 def _peaks(device: Any) -> tuple[int, int]:
@@ -40,7 +39,7 @@ def _peaks(device: Any) -> tuple[int, int]:
     on_device = runtime.cupy_device(device)
     tracker, new = pool_stats.watch()
     with on_device:
-        if new and tracker.pool.total_bytes():
+        if new and pool_stats.in_use(tracker.pool)[1]:
             warnings.warn(
                 "peaks are recorded only from now on, and CUDA memory has been allocated before; call "
                 "ag.cuda.reset_peak_memory_stats() before the work to be measured",

@@ -129,3 +129,44 @@ def test_limit_and_cache(xp):
     for wrong in (-0.1, 1.5, float("nan")):
         with pytest.raises(ValueError, match="between 0 and 1"):
             ag.cuda.set_per_process_memory_fraction(wrong)
+
+
+def test_pools_of_graphs_count(xp):
+    """What arrays hold is in use, all else of a graph's pool is reserved; in the capture, too, and for peaks."""
+    ag.cuda.reset_peak_memory_stats()
+    x, cuda_graph = ag.zeros(N), ag.cuda.CUDAGraph()
+    used, held = ag.cuda.memory_allocated(), ag.cuda.memory_reserved()
+    with ag.cuda.graph(cuda_graph):
+        y = x + 1
+        z = (x * 2).sum()
+        assert ag.cuda.memory_allocated() == used + y.nbytes + 512
+        assert ag.cuda.max_memory_allocated() >= used + 2 * y.nbytes
+    pool = cuda_graph.pool().memory
+    assert ag.cuda.memory_allocated() == used + y.nbytes + 512 == ag.cuda.max_memory_allocated() - x.nbytes
+    assert ag.cuda.memory_reserved() == held + pool.total_bytes() == ag.cuda.max_memory_reserved()
+    cuda_graph.replay()
+    del z
+    ag.cuda.empty_cache()  # leaves what the graph uses
+    assert ag.cuda.memory_allocated() == used + y.nbytes
+    assert ag.cuda.memory_reserved() == held + pool.total_bytes()
+    del pool
+    cuda_graph.reset()  # and with it what no array holds
+    assert ag.cuda.memory_allocated() == used + y.nbytes
+    assert ag.cuda.memory_reserved() == held + y.nbytes
+    del y
+    assert (ag.cuda.memory_allocated(), ag.cuda.memory_reserved()) == (used, held)
+
+
+def test_a_capture_that_fails_gives_its_memory_back(device):
+    """At once: arrays that the collector finds do not go back to CuPy's pool."""
+    x = ag.zeros(N)
+    before = ag.cuda.memory_allocated(), ag.cuda.memory_reserved()
+
+    def fail():
+        with ag.cuda.graph(ag.cuda.CUDAGraph()):
+            y = x + 1
+            y.sum().item()
+
+    with pytest.raises(RuntimeError, match="item cannot be captured"):
+        fail()
+    assert (ag.cuda.memory_allocated(), ag.cuda.memory_reserved()) == before

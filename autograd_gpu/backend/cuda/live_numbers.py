@@ -8,6 +8,7 @@ page-locked memory fills the block.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import threading
 from collections import deque
@@ -27,6 +28,7 @@ Undo = Callable[[], None]
 # Page-locked memory, and the event behind its last copy: of all graphs, since a graph may be dropped before that ran.
 _RING: deque[tuple[Any, Any]] = deque()
 _LOCK = threading.Lock()
+_NUMBERS = itertools.count(1)
 _CURRENT: ContextVar[LiveNumbers | None] = ContextVar("live_numbers", default=None)
 
 
@@ -38,6 +40,7 @@ class LiveNumbers:
         with module.cuda.Device(device):
             self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
+        self.number = next(_NUMBERS)  # tells captures apart
         self._places: list[tuple[slice, Refresh, Undo | None]] = []
         self.held: dict[Any, Any] = {}  # what a part of the library keeps for this capture, by its owner
 
