@@ -130,6 +130,9 @@ class GraphedStep:
             try:
                 return self._capture(kind, leaves, spec)(leaves)
             except (CaptureError, _Unfit) as error:
+                if isinstance(error.__cause__, capture.NotReadyError):
+                    LOGGER.info("%r: not captured yet: %s", self, error)
+                    return _detached(self._step(*args, **kwargs))
                 kind.refused = True
                 return self._eagerly(str(error), args, kwargs)
 

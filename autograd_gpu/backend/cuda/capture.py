@@ -61,6 +61,10 @@ class Refused(RuntimeError):
     """Why an op does not begin while a stream is being captured."""
 
 
+class NotReadyError(Refused):
+    """Something is missing that the next call outside of a capture may make."""
+
+
 def concerns_capture(error: BaseException) -> bool:
     """Whether an op, CuPy or CUDA raised the error because a stream is being captured; CuPy says so by text only."""
     if not isinstance(error, RuntimeError):
@@ -131,6 +135,7 @@ class Recording:
             raise StaleGraphError(f"the CUDA graph cannot be replayed: {error}") from error
         self._graph.launch(stream)
         self.pool.slabs.used(stream)
+        self.numbers.settle(stream)
 
     def dot(self) -> str:
         """The nodes of the graph in the language of Graphviz, with their parameters."""
