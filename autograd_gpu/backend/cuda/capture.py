@@ -33,7 +33,7 @@ class GraphPool:
 
     def __init__(self) -> None:
         self.memory, self.slabs, self.stream = runtime.cupy().cuda.MemoryPool(), captured.GraphSlabs(), None
-        memory_stats.add_pool(self, self.memory)
+        memory_stats.add_graphs(self)
 
     def order(self, stream: Any) -> None:
         """Makes later work on `stream` wait for the replays on other streams."""

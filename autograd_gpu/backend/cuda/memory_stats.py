@@ -10,41 +10,26 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from . import runtime
 
-_POOLS: dict[int, Any] = {}  # the memory of CUDA graphs, by id: as long as the graphs, and the arrays in it, live
-_LEFT: deque[Any] = deque()  # that of graphs that are gone
+_GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def add_pool(graphs: Any, memory: Any) -> None:
-    """Counts `memory`, a pool for `graphs`, from now on; when `graphs` dies, what no array holds is freed."""
-    _POOLS[id(memory)] = memory
-    weakref.finalize(graphs, _leave, memory).atexit = False
+def add_graphs(graphs: Any) -> None:
+    """Counts the pool `graphs.memory` as long as `graphs` lives.
 
-
-def _leave(memory: Any) -> None:
-    memory.free_all_blocks()
-    _LEFT.append(memory)
-    _forget_empty()
-
-
-def _forget_empty() -> None:
-    for _ in range(len(_LEFT)):
-        memory = _LEFT.popleft()
-        if memory.used_bytes():
-            _LEFT.append(memory)
-        else:
-            _POOLS.pop(id(memory), None)
+    Not as long as arrays lie in the pool: then it would have to be held, and with it what is lost to it, since CuPy's
+    arrays do not give memory back that the garbage collector finds.
+    """
+    _GRAPHS.add(graphs)
 
 
 def in_use(memory: Any) -> tuple[int, int]:
     """The bytes in use and the bytes held on the current device by the pool `memory` and those of CUDA graphs."""
-    _forget_empty()
-    pools = [memory, *list(_POOLS.values())]
+    pools = [memory, *[graphs.memory for graphs in list(_GRAPHS)]]
     return sum([pool.used_bytes() for pool in pools]), sum([pool.total_bytes() for pool in pools])
 
 
