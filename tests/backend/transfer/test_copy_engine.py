@@ -271,7 +271,7 @@ class TestOrder:
         with stream:
             stream.begin_capture()
             for use in (lambda: offload.pack(array, SLAB), packed.unpack):
-                with pytest.raises(RuntimeError, match="offloaded only in a capture by ag.cuda.graph"):
+                with pytest.raises(RuntimeError, match=r"offloaded only in a capture by ag.cuda.graph"):
                     use()
             array += 1
             stream.end_capture().launch()
