@@ -1,7 +1,7 @@
 // Optimizer steps for all parameters of one dtype: the lists are parameters, state, and gradients.
 //
 // In a CUDA graph `live` holds the numbers, in the order of the other parameters, since those would be the same at
-// every replay; else it is null.
+// every replay; else it is null. Behind them it has a number that is not 0 where the step is to be skipped.
 #include "include/tensor_lists.cuh"
 
 // Without weight decay an infinite parameter must not affect its gradient.
@@ -32,8 +32,10 @@ sgd_step(const __grid_constant__ Lists<T, BUFFER ? 3 : 2> lists, Wide<T> sign, W
          Wide<T> momentum, Wide<T> damped, int nesterov, int first, const double* live) {
     using W = Wide<T>;
     Sgd<W, BUFFER> step{sign, lr, decay, momentum, damped, nesterov, first};
-    if (live)
+    if (live) {
+        if (live[7] != 0) return;
         step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), W(live[5]) != 0, W(live[6]) != 0};
+    }
     Chunk(lists).each(step);
 }
 
@@ -64,8 +66,10 @@ adam_step(const __grid_constant__ Lists<T, AMSGRAD ? 5 : 4> lists, Wide<T> sign,
           const double* live) {
     using W = Wide<T>;
     Adam<W, AMSGRAD> step{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps};
-    if (live)
+    if (live) {
+        if (live[9] != 0) return;
         step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), W(live[5]), W(live[6]), W(live[7]),
                 W(live[8])};
+    }
     Chunk(lists).each(step);
 }

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ import numpy as np
 from .. import foreach
 from ..backend.arrays.dtypes import float16, float32, float64
 from ..backend.cuda import live_numbers
+from ..backend.cuda.foreach import foreach as list_function
 from ..backend.cuda.foreach import list_norms
+from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers, Skip
 from ..backend.cuda.runtime import is_available
+from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor, wrap
 from ..modes import no_grad
 from ..ops import isfinite, maximum
@@ -26,21 +30,39 @@ class _Stage(Enum):
     STEPPED = 2
 
 
-def _finite(grads: list[Tensor]) -> bool:
-    """Whether all elements of all gradients are finite; reads one number from each device."""
+class _Books:
+    """What is known of each optimizer since the last update, by its id."""
+
+    def __init__(self) -> None:
+        self.stages: dict[int, _Stage] = {}
+        self.overflows: dict[int, Any] = {}  # whether it has; in a capture an array, not 0 where it has
+
+
+def _extremes(grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """For each device a number that is infinite or NaN if an element is, and whether the other elements are finite."""
     norms, left = list_norms([grad.array for grad in grads], math.inf)
-    largest: dict[Any, Tensor] = {}  # by device: infinite or NaN if an element is
+    largest: dict[Any, Tensor] = {}
     for norm in map(wrap, norms):
         largest[norm.device] = maximum(largest[norm.device], norm) if norm.device in largest else norm
     flags: dict[Any, Tensor] = {}
     for flag in [isfinite(grads[i]).all() for i in left]:
         flags[flag.device] = flags[flag.device] & flag if flag.device in flags else flag
-    return all(math.isfinite(float(norm)) for norm in largest.values()) and all(map(bool, flags.values()))
+    return list(largest.values()), list(flags.values())
 
 
-def _refuse(method: str) -> None:
-    live_numbers.refuse(f"{method} of GradScaler", "since it depends on whether gradients are finite",
-                        "capture forward, scale() and backward, and call it after the replay")
+def _finite(grads: list[Tensor]) -> bool:
+    """Whether all elements of all gradients are finite; reads one number from each device."""
+    largest, flags = _extremes(grads)
+    return all(math.isfinite(float(norm)) for norm in largest) and all(map(bool, flags))
+
+
+def _overflowed(grads: list[Tensor]) -> Any:
+    """An array of a float64 number in device memory that is 0 if `_finite(grads)`."""
+    largest, flags = _extremes(grads)
+    finite, *others = [*map(isfinite, largest), *flags]
+    for flag in others:
+        finite = finite & flag
+    return (~finite).array.reshape(1).astype(float64)
 
 
 class GradScaler:
@@ -49,7 +71,8 @@ class GradScaler:
     GradScaler(device="cuda", init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000,
     enabled=True). After `growth_interval` steps in a row without infinities the scale grows. Without `enabled`, and on
     "cuda" without CUDA (with a warning), every call passes its arguments through. A step reads one number from the
-    device, as in PyTorch.
+    device, as in PyTorch. In a CUDA graph the kernels of SGD, Adam and AdamW skip the step, and each replay waits for
+    its end, when the host counts the step or lowers the scale.
 
     >>> w = ag.nn.Parameter(ag.ones(1))
     >>> optimizer, scaler = ag.optim.SGD([w], lr=0.5), ag.amp.GradScaler("cpu")
@@ -76,12 +99,17 @@ class GradScaler:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._scale, self._growth_factor, self._backoff_factor = float(init_scale), growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
-        self._forget()
+        self._books = _Books()
 
-    def _forget(self) -> None:
-        """What is known of each optimizer since the last update, by its id."""
-        self._stages: dict[int, _Stage] = {}
-        self._overflows: dict[int, bool] = {}
+    def _open_books(self, live: LiveNumbers | None) -> _Books:
+        """Those of the capture, or of now."""
+        if live is None:
+            return self._books
+        if self not in live.held and self._books.stages:
+            raise RuntimeError("a step of GradScaler that has begun cannot be captured in a CUDA graph: call update() "
+                               "before the capture")
+        books: _Books = live.held.setdefault(self, _Books())
+        return books
 
     # ---- a step --------------------------------------------------------------------------------
 
@@ -113,8 +141,9 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        _refuse("unscale_()")
-        stage = self._stages.get(id(optimizer), _Stage.READY)
+        live, key = live_numbers.current(), id(optimizer)
+        books = self._open_books(live)
+        stage = books.stages.get(key, _Stage.READY)
         if stage is _Stage.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if stage is _Stage.STEPPED:
@@ -124,9 +153,34 @@ class GradScaler:
             raise ValueError("Attempting to unscale FP16 gradients.")
         if grads:
             with no_grad():
-                foreach.mul_(grads, 1.0 / self._scale)
-                self._overflows[id(optimizer)] = not _finite(grads)
-        self._stages[id(optimizer)] = _Stage.UNSCALED
+                books.overflows[key] = self._unscaled(grads) if live is None else self._captured(live, key, grads)
+        books.stages[key] = _Stage.UNSCALED
+
+    def _unscaled(self, grads: list[Tensor]) -> bool:
+        """Divides by the scale; whether one of `grads` overflows."""
+        foreach.mul_(grads, 1.0 / self._scale)
+        return not _finite(grads)
+
+    def _captured(self, live: LiveNumbers, key: int, grads: list[Tensor]) -> Any:
+        """Captures `_unscaled`; the array that tells the result."""
+        if not all(grad.is_cuda for grad in grads):
+            raise RuntimeError("a CUDA graph unscales gradients on CUDA only, and a replay would leave one on the CPU "
+                               "as it is: call unscale_() after the replay")
+        before_write(grads)
+        arrays = [grad.array for grad in grads]
+        left = list_function("mul_scalar", arrays, a=LiveNumber(live, lambda: 1.0 / self._scale))
+        for i in left:
+            arrays[i] *= live.array(lambda: np.array([1.0 / self._scale]), 1).astype(arrays[i].dtype)
+        for grad in grads:
+            bump_version(grad)
+        overflowed = _overflowed(grads)
+        told = live.read_back(overflowed)
+
+        def learn() -> None:
+            self._books.overflows[key], self._books.stages[key] = told() != 0, _Stage.UNSCALED
+
+        live.after(learn)
+        return overflowed
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscales the gradients, unless that is done, and calls optimizer.step(*args, **kwargs) if all are finite.
@@ -135,18 +189,44 @@ class GradScaler:
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
-        _refuse("step()")
+        live, key = live_numbers.current(), id(optimizer)
+        books = self._open_books(live)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        stage = self._stages.get(id(optimizer), _Stage.READY)
+        stage = books.stages.get(key, _Stage.READY)
         if stage is _Stage.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if stage is _Stage.READY:
             self.unscale_(optimizer)
-        if id(optimizer) not in self._overflows:
+        if key not in books.overflows:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = None if self._overflows[id(optimizer)] else optimizer.step(*args, **kwargs)
-        self._stages[id(optimizer)] = _Stage.STEPPED
+        if live is not None:
+            result = self._captured_step(live, books.overflows[key], optimizer, args, kwargs)
+        else:
+            result = None if books.overflows[key] else optimizer.step(*args, **kwargs)
+        books.stages[key] = _Stage.STEPPED
+        return result
+
+    def _captured_step(self, live: LiveNumbers, overflowed: Any, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Captures a step that its kernels skip if `overflowed`; the host learns of it behind the replay."""
+        live.skip = skip = Skip(overflowed)
+        try:
+            result = optimizer.step(*args, **kwargs)
+        finally:
+            live.skip = None
+        if not skip.undos:
+            raise RuntimeError(f"a captured step of GradScaler is skipped on the device, which step() of "
+                               f"{type(optimizer).__name__} cannot: capture forward, scale() and backward, and call it "
+                               "after the replay")
+        key = id(optimizer)
+
+        def learn() -> None:
+            if self._books.overflows[key]:
+                for undo in skip.undos:
+                    undo()
+            self._books.stages[key] = _Stage.STEPPED
+
+        live.after(learn)
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -156,18 +236,24 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        _refuse("update()")
-        if new_scale is not None:
-            self._scale = float(new_scale)
-        elif not self._overflows:
+        live = live_numbers.current()
+        books = self._open_books(live)
+        new_scale = None if new_scale is None else float(new_scale)
+        if new_scale is None and not books.overflows:
             raise AssertionError("No inf checks were recorded prior to update.")
-        elif any(self._overflows.values()):
+        if live is not None:
+            live.held[self] = _Books()
+            live.after(partial(self.update, new_scale))
+            return
+        if new_scale is not None:
+            self._scale = new_scale
+        elif any(books.overflows.values()):
             self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
         else:
             self._growth_tracker += 1
             if self._growth_tracker == self._growth_interval:
                 self._scale, self._growth_tracker = self._scale * self._growth_factor, 0
-        self._forget()
+        self._books = _Books()
 
     # ---- settings ------------------------------------------------------------------------------
 

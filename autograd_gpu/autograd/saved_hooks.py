@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import errors
-from ..backend.cuda import runtime
+from ..backend.cuda import capture, runtime
 from ..backend.transfer import offload
 from ..core.graph.storage import bump_version, listen_to_writes, storage_of, version_of
 from ..core.saved import saved_tensor_hooks
@@ -80,10 +80,10 @@ class _OnHost:
 
     def pack(self, tensor: Tensor, info: saved_tensor_hooks.SaveInfo) -> Any:
         stays = self.pinned and (info.is_parameter or tensor.nbytes < offload.MIN_BYTES)
-        if stays or not tensor.is_cuda:
+        if stays or not tensor.is_cuda or not tensor.nbytes:
             return KEPT
         float8 = tensor.dtype if isinstance(tensor, Float8Tensor) else None
-        if not self.pinned:
+        if not self.pinned and not capture.is_captured(runtime.current.stream()):
             return _Pageable(runtime.to_host(tensor.array), runtime.device_index(tensor.device), float8)
         packed = offload.pack(tensor.array, ahead=self.order.ahead)
         if packed.source is not None:
@@ -107,7 +107,8 @@ class save_on_cpu(saved_tensors_hooks):
     and up to 2 GiB if these are full; tensors that do not fit go to pageable memory, and backward warns. prefetch: the
     number of nodes by which copies to the device start early, and the number of copies to the host in flight before the
     forward waits; ValueError if not 0 without pin_memory. Tensors on the CPU are not copied, and their version is
-    checked; nor are, with pin_memory, Parameters and tensors smaller than 64 KiB. `ag.hooks.offload` has options for
+    checked; nor are, with pin_memory, Parameters and tensors smaller than 64 KiB. In a CUDA graph the memory is
+    page-locked, also without pin_memory, since a captured copy needs that. `ag.hooks.offload` has options for
     these sizes, and copies memory that several nodes save once.
 
     >>> x = ag.ones(2, requires_grad=True)

@@ -16,14 +16,16 @@ class CaptureError(RuntimeError):
     """What a block does cannot be recorded in a CUDA graph."""
 
 
-def explained(error: BaseException, said: str | None) -> CaptureError | None:
-    """The error to raise from `error`; None if `error` has nothing to do with the capture."""
+def explain(error: BaseException, said: str | None) -> None:
+    """Raises a CaptureError from `error`, unless that has nothing to do with the capture."""
     if not isinstance(error, Exception) or not capture.concerns_capture(error):
-        return None
+        return
     frames = traceback.extract_tb(error.__traceback__)
     where = next((f"{frame.filename}:{frame.lineno}" for frame in reversed(frames) if _is_users(frame.filename)), "?")
-    return CaptureError(f"{_name(frames)} cannot be captured in a CUDA graph, at {where}: {error}. Leave it out of the "
-                        "captured code, or run the code without a graph" + (f" (CUDA: {said})" if said else ""))
+    # Raised here, since a frame that held it would be a cycle, which would keep the memory of the capture.
+    raise CaptureError(f"{_name(frames)} cannot be captured in a CUDA graph, at {where}: {error}. Leave it out of the "
+                       "captured code, or run the code without a graph" + (f" (CUDA: {said})" if said else "")
+                       ) from error  # fmt: skip
 
 
 def _name(frames: traceback.StackSummary) -> str:

@@ -130,6 +130,9 @@ class GraphedStep:
             try:
                 return self._capture(kind, leaves, spec)(leaves)
             except (CaptureError, _Unfit) as error:
+                if isinstance(error.__cause__, capture.NotReadyError):
+                    LOGGER.info("%r: not captured yet: %s", self, error)
+                    return _detached(self._step(*args, **kwargs))
                 kind.refused = True
                 return self._eagerly(str(error), args, kwargs)
 
@@ -173,7 +176,12 @@ class GraphedStep:
         if self._pool is None:
             self._pool = capture.GraphPool()
             self._stream = runtime.cupy().cuda.Stream(non_blocking=True)
-        captured = StaticCall(self._step, leaves, spec, self._stream, self._pool)
+        try:
+            captured = StaticCall(self._step, leaves, spec, self._stream, self._pool)
+        except BaseException:
+            if not self.graphs:  # else they share its memory
+                self._pool = self._stream = None
+            raise
         kind.captured.append(captured)
         kind.calls = self._warmup - 1  # for another state of the .grads
         if LOGGER.isEnabledFor(logging.INFO):

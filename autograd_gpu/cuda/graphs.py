@@ -10,7 +10,7 @@ from typing import Any
 
 from ..backend.cuda import capture, runtime, streams
 from ..core.graph import journals
-from .capture_errors import explained
+from .capture_errors import explain
 
 # By PyTorch's names; the numbers are cudaStreamCaptureMode's.
 MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
@@ -95,9 +95,7 @@ class CUDAGraph:
                 recording.end()
             except BaseException as error:
                 self._give_up()
-                reason = explained(error, None)
-                if reason is not None:
-                    raise reason from error
+                explain(error, None)
                 raise
         self._grads = [(entry.leaf, entry.leaf._grad) for entry in self._journal.values()]
 
@@ -107,9 +105,7 @@ class CUDAGraph:
         with self._closing():
             said = recording.abandon()
             self._give_up()
-        reason = explained(error, said)
-        if reason is not None:
-            raise reason from error
+        explain(error, said)
 
     def _closing(self) -> ExitStack:
         opened, self._open = self._open, None

@@ -29,8 +29,7 @@ def _used(device: Any) -> tuple[int, int]:
     if runtime.loaded() is None or not runtime.is_available():
         return 0, 0
     with runtime.cupy_device(device):
-        pool = pool_stats.pool()
-        return pool.used_bytes(), pool.total_bytes()
+        return pool_stats.in_use(pool_stats.pool())
 
 
 def _peaks(device: Any) -> tuple[int, int]:
@@ -40,7 +39,7 @@ def _peaks(device: Any) -> tuple[int, int]:
     on_device = runtime.cupy_device(device)
     tracker, new = pool_stats.watch()
     with on_device:
-        if new and tracker.pool.total_bytes():
+        if new and pool_stats.in_use(tracker.pool)[1]:
             warnings.warn(
                 "peaks are recorded only from now on, and CUDA memory has been allocated before; call "
                 "ag.cuda.reset_peak_memory_stats() before the work to be measured",
@@ -53,8 +52,8 @@ def _peaks(device: Any) -> tuple[int, int]:
 def memory_allocated(device: Any = None) -> int:
     """Bytes that arrays on `device` (default: the current one) occupy, each rounded up to 512; 0 without CUDA.
 
-    Counts all arrays of CuPy's memory pool, of all threads and streams. Freed arrays are not counted, although queued
-    work may still use them. RuntimeError if CuPy's allocator is not a pool.
+    Counts all arrays of CuPy's memory pool and of the pools of CUDA graphs, of all threads and streams. Freed arrays
+    are not counted, although queued work may still use them. RuntimeError if CuPy's allocator is not a pool.
 
     >>> before = ag.cuda.memory_allocated()
     """
@@ -63,6 +62,8 @@ def memory_allocated(device: Any = None) -> int:
 
 def memory_reserved(device: Any = None) -> int:
     """Bytes that CuPy's pool holds on `device` (default: the current one), in use or kept for reuse; 0 without CUDA.
+
+    Includes the pools of CUDA graphs.
 
     >>> ag.cuda.memory_reserved() >= ag.cuda.memory_allocated()
     True
@@ -114,8 +115,9 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def empty_cache(device: Any = None) -> None:
     """Frees unused memory of CuPy's pool on `device` (default: the current one); does nothing without CUDA.
 
-    Also frees unused page-locked host memory of `ag.hooks.offload`. Other processes can then use the memory; this one
-    gains none, since CuPy does the same before it raises OutOfMemoryError.
+    Pools of CUDA graphs, which use it at their replays, keep theirs. Also frees unused page-locked host memory of
+    `ag.hooks.offload`. Other processes can then use the memory; this one gains none, since CuPy does the same before it
+    raises OutOfMemoryError.
 
     >>> ag.cuda.empty_cache()
     """

@@ -57,7 +57,9 @@ class offload(MemoryHook):
     number.
 
     A write to a saved tensor waits for its copy. Writes to `tensor.array` and `tensor.data` are not detected; do not
-    write there before backward has run. RuntimeError while the stream is being captured in a CUDA graph.
+    write there before backward has run. In a CUDA graph the copies are recorded, in page-locked memory of the graph's
+    own, up to eight times `slab_bytes`; forward and backward must be in the same graph, or share a pool. RuntimeError
+    if that memory is full.
 
     >>> x = ag.ones(64, 64, requires_grad=True)
     >>> with ag.hooks.offload(min_bytes=1024) as hook:

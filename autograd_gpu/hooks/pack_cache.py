@@ -4,7 +4,8 @@
    storage and version an array is identified by its footprint (memory_layout.py).
 2. A node holds a PackedTensor: the packed footprint, and the node's view of it. The cache holds weak references only.
 3. An unpacked array is shared while it is alive, unless it was written to.
-4. On CUDA it is shared only within a thread and stream: another stream would have to wait.
+4. On CUDA packed and unpacked memory is shared only within a thread and stream, since another stream would have to
+   wait, and within a capture: a CUDA graph has to pack at each replay what was packed before it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from ..autograd.graph import SaveInfo
 from ..autograd.prefetch import Order
 from ..backend import admitted, is_cuda
-from ..backend.cuda import runtime
+from ..backend.cuda import live_numbers, runtime
 from ..core.graph.storage import Storage, listen_to_writes
 from ..core.saved.saved_tensor import KEPT
 from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
@@ -71,8 +72,11 @@ class PackedFootprint:
 
 
 def _sharing_key(on_cuda: bool) -> Any:
-    """The key that users of an unpacked array must have in common: on CUDA thread and stream, on the CPU None."""
-    return (threading.get_ident(), runtime.cupy().cuda.get_current_stream().ptr) if on_cuda else None
+    """The key that users of an array must have in common: on CUDA thread, stream and capture, on the CPU None."""
+    if not on_cuda:
+        return None
+    live = live_numbers.current()
+    return threading.get_ident(), runtime.current.stream().ptr, 0 if live is None else live.number
 
 
 class PackedTensor(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from ..backend import is_cuda
 from ..backend.arrays.dtypes import float64
 from ..backend.cuda import live_numbers
+from ..backend.cuda.capture import NotReadyError
 from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers
 from ..backend.optimizers.fused import step_lists
 from ..core.graph.storage import bump_version
@@ -51,6 +52,8 @@ def capture_update(
     update = CapturedUpdate(optimizer, params, columns[0])
     keys = update.keys(group)
     live.place(0, update.advance, update.retreat)
+    if live.skip is not None:
+        live.skip.undos.append(update.retreat)
     numbers = {key: update.numbers(live, key) for key in dict.fromkeys(keys)}
     done: list[int] = []
     chosen = way(group)
@@ -78,20 +81,24 @@ class CapturedUpdate:
             raise RuntimeError("a CUDA graph updates parameters on CUDA only, and a replay would leave one on the CPU "
                                "as it is: call step() after the replay")
         name = type(optimizer).__name__
-        if any(slot not in optimizer.state[param] for param in params for slot in self._slots):
-            raise RuntimeError(f"{name} makes its state in the first step, which cannot be captured in a CUDA graph: "
-                               "each replay would make it anew. Run one step before the capture")
-        self.states = [tuple([optimizer.state[param][slot].array for slot in self._slots]) for param in params]
+        if any(slot not in optimizer.state.get(param, {}) for param in params for slot in self._slots):
+            raise NotReadyError(f"{name} makes its state in the first step, which cannot be captured in a CUDA graph: "
+                                "each replay would make it anew. Run one step before the capture")
+        self.states = [tuple([state[slot].array for slot in self._slots]) for state in self._present()]
         self._keys: list[tuple[Any, ...]] = []  # of the last replay
         self._now: list[Any] = []  # the numbers of each row
 
     def keys(self, group: Group) -> list[tuple[Any, ...]]:
         """The arguments of `_ag_numbers` of the next step, which is not counted."""
         keys: list[tuple[Any, ...]] = []
-        states = [own_count(self._optimizer.state[param]) for param in self._params]
+        states = list(map(own_count, self._present()))
         self._optimizer._ag_advance(states, group, [False] * len(states), keys)
         self._compute(group, keys)
         return keys
+
+    def _present(self) -> list[dict[str, Any]]:
+        """The states of the parameters; what has none gets none, as outside of a graph."""
+        return [self._optimizer.state[param] if self._slots else {} for param in self._params]
 
     def _compute(self, group: Group, keys: list[tuple[Any, ...]]) -> None:
         computed = {key: self._optimizer._ag_numbers(group, *key) for key in set(keys)}
@@ -118,7 +125,7 @@ class CapturedUpdate:
                                f"{self._slots}: capture the step again")
         self._bring_back()
         keys: list[tuple[Any, ...]] = []
-        optimizer._ag_advance([optimizer.state[p] for p in self._params], group, [False] * len(self._params), keys)
+        optimizer._ag_advance(self._present(), group, [False] * len(self._params), keys)
         try:
             self._compute(group, keys)
         except BaseException:
@@ -131,8 +138,8 @@ class CapturedUpdate:
 
     def retreat(self) -> None:
         """Takes back what `advance` has counted, for a replay that does not come."""
-        for param, key in zip(self._params, self._keys, strict=True):
-            self._optimizer._ag_retreat(self._optimizer.state[param], key)
+        for state, key in zip(self._present(), self._keys, strict=True):
+            self._optimizer._ag_retreat(state, key)
 
     def _check_same(self, rows: list[int]) -> np.ndarray:
         if len({self._keys[i] for i in rows}) != 1:
@@ -142,17 +149,17 @@ class CapturedUpdate:
 
     def _bring_back(self) -> None:
         """Puts state that was loaded since into the memory that the graph uses."""
-        for param, array, states in zip(self._params, self._arrays, self.states, strict=True):
+        present = self._present()
+        for param, array, state, states in zip(self._params, self._arrays, present, self.states, strict=True):
             if param.array.data.ptr != array.data.ptr:
                 raise RuntimeError(f"a parameter of shape {list(param.shape)} has other memory than when the step was "
                                    "captured, which the graph would not update: write into it, as load_state_dict does "
                                    "by default, or capture the step again")
-            state = self._optimizer.state[param]
             for slot, memory in zip(self._slots, states, strict=True):
-                present = state.get(slot)
-                if present is None:
+                loaded = state.get(slot)
+                if loaded is None:
                     raise RuntimeError(f"the state of {type(self._optimizer).__name__} lacks {slot}, which it had when "
                                        "the step was captured: run one step, or load the state, and capture it again")
-                if present.array is not memory:
-                    memory[...] = present.array
+                if loaded.array is not memory:
+                    memory[...] = loaded.array
                     state[slot] = wrap(memory)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ..autograd import no_grad
 from ..backend.arrays.device import Device
-from ..backend.arrays.dtypes import FLOATS
-from ..backend.cuda import foreach, live_numbers
+from ..backend.arrays.dtypes import FLOATS, float64, int64
+from ..backend.cuda import foreach, live_numbers, runtime
+from ..backend.cuda.live_numbers import LiveNumbers
 from ..backend.optimizers.chunks import sweep
 from ..backend.optimizers.formulas import blend
 from ..core.graph.storage import before_write, bump_version
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ..nn import Module
 from ..ops.creation.from_data import tensor
 from .lr_scheduler.scheduler import LRScheduler, per_group
@@ -63,10 +67,7 @@ def get_swa_multi_avg_fn() -> MultiAverage:
     [tensor(2.)]
     """
 
-    def swa_update(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
-        _blend(averaged, current, 1.0 / (int(num_averaged) + 1))
-
-    return swa_update
+    return _Blending(None)
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
@@ -81,10 +82,21 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
     """
     _check_decay(decay)
 
-    def ema_update(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
-        _blend(averaged, current, 1.0 - decay)
+    return _Blending(decay)
 
-    return ema_update
+
+class _Blending:
+    """A multi_avg_fn: a mean, or with `decay` an exponential one, in place."""
+
+    def __init__(self, decay: float | None) -> None:
+        self.decay = decay
+
+    def weight(self, count: Any) -> Any:
+        """That of the model which follows `count` others."""
+        return 1.0 / (count + 1) if self.decay is None else 1.0 - self.decay
+
+    def __call__(self, averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
+        _blend(averaged, current, self.weight(int(num_averaged) if self.decay is None else 0))
 
 
 class AveragedModel(Module):
@@ -127,10 +139,11 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Adds the current weights of `model` to the average; the first call copies them.
 
+        In a CUDA graph `avg_fn` and `multi_avg_fn` get the number of models as a CUDA tensor.
+
         ValueError if `model` has another number of parameters or buffers than the copy, RuntimeError if a shape
         differs.
         """
-        live_numbers.refuse("update_parameters()", "since it counts on the host", "call it after the replay")
         averaged: list[Tensor] = list(self.module.parameters())
         current: list[Tensor] = list(model.parameters())
         mine, theirs = list(self.module.buffers()), list(model.buffers())
@@ -146,7 +159,10 @@ class AveragedModel(Module):
         for a, p in zip(inner, outer, strict=True):
             if a.shape != p.shape:
                 raise RuntimeError(f"the averaged model has a tensor of shape {a.shape}, the model one of {p.shape}")
-        if int(self.n_averaged) == 0:
+        live = live_numbers.current()
+        if live is not None:
+            self._ag_capture(live, inner, outer, [*mine, *theirs])
+        elif int(self.n_averaged) == 0:
             _blend(inner, outer, 1.0)
         elif self.avg_fn is None:
             (self.multi_avg_fn or get_swa_multi_avg_fn())(inner, outer, self.n_averaged)
@@ -155,8 +171,36 @@ class AveragedModel(Module):
                 _copy(a, self.avg_fn(a, p, self.n_averaged))
         for a, p in zip(mine, theirs, strict=True):
             _copy(a, p.detach().to(a.device))
+        if live is None or self.n_averaged.is_cuda:
+            self._ag_count()
+        else:
+            live.place(0, self._ag_count, partial(self._ag_count, -1))
+
+    def _ag_count(self, by: int = 1) -> Any:
+        """Counts a model; returns no numbers."""
         with no_grad():
-            self.n_averaged += 1
+            self.n_averaged += by
+        return np.empty(0)
+
+    def _ag_capture(self, live: LiveNumbers, inner: list[Tensor], outer: list[Tensor], others: list[Tensor]) -> None:
+        """Averages `outer` into `inner` in a CUDA graph, where only a replay knows how many models there were."""
+        if not all(t.is_cuda for t in (*inner, *outer, *others)):
+            raise RuntimeError("a CUDA graph averages weights and buffers on CUDA only, and a replay would leave those "
+                               "on the CPU as they are: call update_parameters() after the replay")
+        xp, count = runtime.cupy(), self.n_averaged
+        number = count.array if count.is_cuda else live.array(lambda: np.array([float(self.n_averaged)]), 1).reshape(())
+        function, none = self.multi_avg_fn or get_swa_multi_avg_fn(), number == 0
+        if self.avg_fn is None and isinstance(function, _Blending):
+            weight = xp.zeros(2)
+            weight[0] = xp.where(none, 1.0, function.weight(number.astype(float64)))
+            _blend(inner, outer, weight)
+            return
+        models = wrap(number.astype(int64))
+        if self.avg_fn is None:
+            function(inner, outer, models)
+        new = inner if self.avg_fn is None else [self.avg_fn(a, p, models) for a, p in zip(inner, outer, strict=True)]
+        for a, p, result in zip(inner, outer, new, strict=True):
+            _copy(a, wrap(xp.where(none, p.array, result.array)))
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device | str | None = None) -> None:
@@ -246,20 +290,25 @@ def _is_batch_norm(module: Module) -> bool:
     return named and hasattr(module, "reset_running_stats") and hasattr(module, "momentum")
 
 
-def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
-    """averaged = (1 - weight) averaged + weight current, in place; integers are truncated."""
+def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: Any) -> None:
+    """averaged = (1 - weight) averaged + weight current, in place; integers are truncated.
+
+    In a CUDA graph `weight` is an array of it and 0, in device memory.
+    """
     before_write(averaged)
     left: Sequence[int] = range(len(averaged))
-    if weight != 1.0:
+    known = isinstance(weight, float)
+    if not known or weight != 1.0:
         left = foreach.foreach("lerp_scalar", [a.array for a in averaged], [p.array for p in current], a=weight)
     for i in left:
         a, p = averaged[i], current[i]
-        if weight == 1.0:
+        if known and weight == 1.0:
             a.array[...] = p.array
-        elif a.dtype in FLOATS:
+        elif known and a.dtype in FLOATS:
             sweep(blend, (a.array, p.array), weight)
         else:
-            a.array[...] = ((1.0 - weight) * a.array + weight * p.array).astype(a.dtype)
+            w = weight if known else weight[0]
+            a.array[...] = ((1.0 - w) * a.array + w * p.array).astype(a.dtype)
     for a in averaged:
         bump_version(a)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
+from autograd_gpu.cuda.capture_errors import CaptureError
 
 
 def both():
@@ -192,3 +193,113 @@ def test_one_bad_number_among_gradients_of_several_dtypes(value, place, device):
         scaler.update()
         assert all((p == 0.5).all() for p in parameters)  # the second step is skipped
     assert scaler.get_scale() == 4.0
+
+
+# ---- in CUDA graphs ------------------------------------------------------------------------------------
+
+FACTORS = [1.0, 0.5, 2.0, 1.0, float("inf"), 1.0, float("nan"), float("inf"), *[0.25 * i for i in range(1, 17)]]
+
+
+def graphed_or_not(name, graphed, clip, options, dtype=None):
+    """What training with overflows leaves: parameters, states, scales, and the scaler's state."""
+    ag.manual_seed(0)
+    model = ag.nn.Sequential(ag.nn.Linear(3, 4), ag.nn.Tanh(), ag.nn.Linear(4, 1)).to("cuda", dtype)
+    optimizer = getattr(ag.optim, name)(model.parameters(), **options)
+    scaler = ag.amp.GradScaler(init_scale=256.0, growth_interval=3)
+    halving = ag.optim.lr_scheduler.StepLR(optimizer, 5, 0.5)
+
+    def step(x, factor):
+        optimizer.zero_grad()
+        loss = (model(x).float() ** 2).mean() * factor
+        scaler.scale(loss).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            ag.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    run, seen = ag.cuda.make_graphed_step(step, warmup=2) if graphed else step, []
+    for factor in FACTORS:
+        x = ag.randn(5, 3, device="cuda", dtype=dtype or ag.float32)
+        loss = run(x, ag.tensor(factor, device="cuda"))
+        seen += [loss.item(), scaler.get_scale()]
+        halving.step()
+    assert not graphed or run.graphs == 1
+    states = [value for state in optimizer.state.values() for value in state.values()]
+    return seen, [x.detach().float().cpu().tolist() for x in [*model.parameters(), *states]], scaler.state_dict()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("name", "clip", "options"), [
+    ("SGD", False, {"lr": 0.1}), ("SGD", True, {"lr": 0.1, "momentum": 0.9}),
+    ("Adam", True, {"capturable": True, "amsgrad": True}), ("AdamW", False, {"capturable": True}),
+])  # fmt: skip
+def test_replays_skip_steps_and_change_the_scale(name, clip, options, device):
+    ours, theirs = (graphed_or_not(name, graphed, clip, options) for graphed in (True, False))
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    assert ours[1:] == theirs[1:]
+    assert len(set(theirs[0][1::2])) > 3  # it fell and grew
+
+
+@pytest.mark.cuda
+def test_the_host_waits_for_what_a_replay_found_out(schedule):
+    options = {"lr": 0.1, "momentum": 0.9}
+    ours, theirs = (graphed_or_not("SGD", graphed, True, options) for graphed in (True, False))
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    assert ours[1:] == theirs[1:]
+
+
+@pytest.mark.cuda
+def test_a_graph_of_all_but_update(device):
+    """What the replay found out is there for the calls after it."""
+    w, x = ag.nn.Parameter(ag.ones(2)), ag.ones(2)
+    optimizer, scaler = ag.optim.SGD([w], lr=0.5), ag.amp.GradScaler(init_scale=8.0)
+
+    def work():
+        w.grad = None
+        scaler.scale((w * x).sum()).backward()
+        scaler.step(optimizer)
+
+    work()
+    scaler.update()
+    cuda_graph = ag.cuda.CUDAGraph()
+    with ag.cuda.graph(cuda_graph):
+        work()
+    for value, expected, scale in ((1.0, 0.0, 8.0), (float("inf"), 0.0, 4.0), (1.0, -0.5, 4.0)):
+        x.fill_(value)
+        cuda_graph.replay()
+        with pytest.raises(RuntimeError, match="already been called since the last update"):
+            scaler.step(optimizer)
+        scaler.update()
+        assert (w.tolist(), scaler.get_scale()) == ([expected] * 2, scale)
+    assert not optimizer.state
+
+
+@pytest.mark.cuda
+def test_steps_that_cannot_be_skipped_are_refused(device):
+    class Plain(ag.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {})
+
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.data.sub_(p.grad)
+
+    def attempt(make, begun=False):
+        w = ag.nn.Parameter(ag.ones(2))
+        optimizer, scaler = make([w]), ag.amp.GradScaler()
+        scaler.scale((w * 2).sum()).backward()
+        scaler.step(optimizer)
+        if not begun:
+            scaler.update()
+        with ag.cuda.graph(ag.cuda.CUDAGraph()):
+            scaler.step(optimizer)
+
+    with pytest.raises(CaptureError, match="kernels of SGD, Adam and AdamW can, but steps on lists cannot"):
+        attempt(lambda params: ag.optim.RMSprop(params, capturable=True))
+    with pytest.raises(CaptureError, match=r"on the device, which step.. of Plain cannot: .* after the replay"):
+        attempt(Plain)
+    with pytest.raises(CaptureError, match=r"has begun cannot be captured .*: call update\(\) before the capture"):
+        attempt(lambda params: ag.optim.SGD(params, lr=0.1), begun=True)

@@ -165,28 +165,6 @@ def test_a_step_in_backward(device):
     compared(make, draws((6, 4), (6, 1)))
 
 
-def test_saved_tensors_in_fewer_bits(device):
-    def loss(model, x, y):
-        with ag.hooks.quantize("bfloat16", min_bytes=0):
-            return ((model(x) - y) ** 2).mean()
-
-    compared(lambda: trained(nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)), loss), draws((6, 4), (6, 1)))
-
-
-def test_offloading_runs_without_a_graph(device):
-    """Its copies are made by streams and events of all steps, which a graph would not order after them."""
-
-    def loss(model, x, y):
-        with ag.hooks.offload(min_bytes=0):
-            return ((model(x) - y) ** 2).mean()
-
-    def make():
-        return trained(nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)), loss)
-
-    with pytest.warns(UserWarning, match="runs without a graph: .*saved tensors cannot be offloaded"):
-        compared(make, draws((6, 4), (6, 1), count=6), graphs=0)
-
-
 def test_replays_and_captures_leak_nothing(cp):
     """Memory of the device, and objects of ours and of CuPy's graphs, after many replays and after many captures."""
     x, pool = ag.ones(100), cp.get_default_memory_pool()

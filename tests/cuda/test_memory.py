@@ -1,5 +1,6 @@
 """Bytes in use, their peaks, limits, and what the pool keeps."""
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -25,8 +26,9 @@ def in_thread(run):
 
 
 @pytest.fixture(autouse=True)
-def _pool(xp):
-    """A pool of the test's own: what others left behind neither counts nor is reused."""
+def _pool(xp, monkeypatch):
+    """A pool of the test's own, and its own graphs: what others left behind neither counts nor is reused."""
+    monkeypatch.setattr(memory_stats, "_GRAPHS", weakref.WeakSet())
     before = xp.cuda.get_allocator()
     xp.cuda.set_allocator(xp.cuda.MemoryPool().malloc)
     yield
@@ -129,3 +131,41 @@ def test_limit_and_cache(xp):
     for wrong in (-0.1, 1.5, float("nan")):
         with pytest.raises(ValueError, match="between 0 and 1"):
             ag.cuda.set_per_process_memory_fraction(wrong)
+
+
+def test_pools_of_graphs_count(xp):
+    """What arrays hold is in use, all else of a graph's pool is reserved; in the capture, too, and for peaks."""
+    ag.cuda.reset_peak_memory_stats()
+    x, cuda_graph = ag.zeros(N), ag.cuda.CUDAGraph()
+    used, held = ag.cuda.memory_allocated(), ag.cuda.memory_reserved()
+    with ag.cuda.graph(cuda_graph):
+        y = x + 1
+        z = (x * 2).sum()
+        assert ag.cuda.memory_allocated() == used + y.nbytes + 512
+        assert ag.cuda.max_memory_allocated() >= used + 2 * y.nbytes
+    pool = cuda_graph.pool().memory
+    assert ag.cuda.memory_allocated() == used + y.nbytes + 512 == ag.cuda.max_memory_allocated() - x.nbytes
+    assert ag.cuda.memory_reserved() == held + pool.total_bytes() == ag.cuda.max_memory_reserved()
+    cuda_graph.replay()
+    del z
+    ag.cuda.empty_cache()  # leaves what the graph uses
+    assert ag.cuda.memory_allocated() == used + y.nbytes
+    assert ag.cuda.memory_reserved() == held + pool.total_bytes()
+    cuda_graph.reset()
+    assert y.tolist()[:2] == [1, 1]
+    assert (ag.cuda.memory_allocated(), ag.cuda.memory_reserved()) == (used, held)
+
+
+def test_a_capture_that_fails_gives_its_memory_back(device):
+    """At once: arrays that the collector finds do not go back to CuPy's pool."""
+    x = ag.zeros(N)
+    before = ag.cuda.memory_allocated(), ag.cuda.memory_reserved()
+
+    def fail():
+        with ag.cuda.graph(ag.cuda.CUDAGraph()):
+            y = x + 1
+            y.sum().item()
+
+    with pytest.raises(RuntimeError, match="item cannot be captured"):
+        fail()
+    assert (ag.cuda.memory_allocated(), ag.cuda.memory_reserved()) == before

@@ -145,3 +145,55 @@ def test_errors():
     for make in (swa_utils.get_ema_avg_fn, swa_utils.get_ema_multi_avg_fn):
         with pytest.raises(ValueError, match=r"Invalid decay value 1\.5 provided"):
             make(1.5)
+
+
+AVERAGES = {
+    "a mean": dict,
+    "an exponential one": lambda: {"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(0.8), "use_buffers": True},
+    "a function": lambda: {"avg_fn": swa_utils.get_swa_avg_fn()},
+    "a user's": lambda: {"avg_fn": lambda a, p, n: ag.where(n > 3, ag.maximum(a, p), 0.5 * (a + p))},
+    "a user's in place": lambda: {"multi_avg_fn": lambda a, p, n: ag._foreach_lerp_(a, p, 0.25)},
+}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("counter", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_replays_average(name, counter, device):
+    """Also the first, which copies; and after a state dict was loaded, whose counter is another."""
+    outcomes = []
+    for graphed in (True, False):
+        ag.manual_seed(0)
+        net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1)).to("cuda")
+        average = swa_utils.AveragedModel(net, **AVERAGES[name]())
+        average.n_averaged = average.n_averaged.to(counter)
+        optimizer = ag.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x, net=net, average=average, optimizer=optimizer):
+            optimizer.zero_grad()
+            (net(x) ** 2).mean().backward()
+            optimizer.step()
+            average.update_parameters(net)
+
+        run, fresh, seen = ag.cuda.make_graphed_step(step) if graphed else step, average.state_dict(), []
+        fresh = {key: value.clone() for key, value in fresh.items()}
+        for i in range(23):
+            if i == 10:
+                average.load_state_dict(fresh)
+            run(ag.randn(6, 3, device="cuda"))
+            seen.append(int(average.n_averaged))
+        assert not graphed or run.graphs == 1
+        assert seen == [*range(1, 11), *range(1, 14)]
+        outcomes.append([value.numpy(force=True) for value in average.state_dict().values()])
+    for ours, theirs in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.cuda
+def test_weights_on_the_cpu_are_not_averaged_in_a_graph(device):
+    net = nn.Linear(2, 1).cpu()
+    average = swa_utils.AveragedModel(net)
+    refused = pytest.raises(RuntimeError, match=r"on CUDA only, .*: call update_parameters\(\) after the replay")
+    with refused, ag.cuda.graph(ag.cuda.CUDAGraph()):
+        average.update_parameters(net)
+    assert int(average.n_averaged) == 0

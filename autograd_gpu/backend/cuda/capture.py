@@ -4,6 +4,8 @@
               cudaMalloc is allowed in the relaxed mode, so the pool may grow.
     products  cuBLAS has a handle already, and a workspace from the graph's pool (cublas_handles.py)
     numbers   that change between replays lie in a block that is filled before each launch (live_numbers.py)
+    copies    to the host and back run on lanes of the capture's own, in page-locked memory of the pool
+              (transfer/captured.py)
 
 A stream is captured, not a thread: what other threads put on other streams is not recorded.
 """
@@ -14,19 +16,24 @@ import weakref
 from contextlib import ExitStack
 from typing import Any
 
-from . import cublas_handles, live_numbers, runtime
+from ..transfer import captured
+from . import cublas_handles, live_numbers, memory_stats, runtime
 from .live_numbers import LiveNumbers
 
 _CAPTURE_ERRORS = range(900, 909)  # cudaErrorStreamCapture..., cudaErrorCapturedEvent
 
 
+_RELAXED = 2  # cudaStreamCaptureModeRelaxed
+
+
 class GraphPool:
     """Memory for graphs, which replay one after the other; `stream` is that of the last replay."""
 
-    __slots__ = ("memory", "stream")
+    __slots__ = ("__weakref__", "memory", "slabs", "stream")
 
     def __init__(self) -> None:
-        self.memory, self.stream = runtime.cupy().cuda.MemoryPool(), None
+        self.memory, self.slabs, self.stream = runtime.cupy().cuda.MemoryPool(), captured.GraphSlabs(), None
+        memory_stats.add_graphs(self)
 
     def order(self, stream: Any) -> None:
         """Makes later work on `stream` wait for the replays on other streams."""
@@ -54,6 +61,10 @@ class Refused(RuntimeError):
     """Why an op does not begin while a stream is being captured."""
 
 
+class NotReadyError(Refused):
+    """Something is missing that the next call outside of a capture may make."""
+
+
 def concerns_capture(error: BaseException) -> bool:
     """Whether an op, CuPy or CUDA raised the error because a stream is being captured; CuPy says so by text only."""
     if not isinstance(error, RuntimeError):
@@ -75,6 +86,7 @@ class Recording:
         self.pool, self.numbers = pool, LiveNumbers(self.device)
         self._stream = stream
         self._open = ExitStack()
+        self._copies: captured.CapturedCopies | None = None  # in the capture
         self._graph: Any = None
         weakref.finalize(self, _end, pool, stream).atexit = False
 
@@ -82,8 +94,11 @@ class Recording:
         """Begins to record; the stream must be the current one."""
         cublas_handles.prepare(self.device)
         self.pool.order(self._stream)  # and the first replay after what was allocated here
+        copies = self._copies = captured.CapturedCopies(self.device, self._stream, self.pool.slabs, mode == _RELAXED)
+        allocator = memory_stats.GraphAllocator(self.pool.memory, copies.allocated)
         with ExitStack() as stack:
-            stack.enter_context(runtime.cupy().cuda.using_allocator(self.pool.memory.malloc))
+            stack.enter_context(runtime.cupy().cuda.using_allocator(allocator))
+            stack.enter_context(captured.activate(copies))
             stack.enter_context(cublas_handles.captured(self.device, self._stream))
             stack.enter_context(live_numbers.activate(self.numbers))
             self._stream.begin_capture(mode)
@@ -91,11 +106,15 @@ class Recording:
 
     def end(self) -> None:
         """Ends the recording, and makes the graph ready to be launched."""
+        copies, self._copies = self._copies, None
         with self._open:
+            assert copies is not None
+            copies.join()
             self._graph = self._stream.end_capture()
 
     def abandon(self) -> str | None:
         """Ends the recording after an error, and drops the graph; what CUDA said if it called the capture invalid."""
+        self._copies = None
         with self._open:
             try:
                 self._stream.end_capture()
@@ -115,6 +134,8 @@ class Recording:
         except RuntimeError as error:  # a function that gives numbers refuses
             raise StaleGraphError(f"the CUDA graph cannot be replayed: {error}") from error
         self._graph.launch(stream)
+        self.pool.slabs.used(stream)
+        self.numbers.settle(stream)
 
     def dot(self) -> str:
         """The nodes of the graph in the language of Graphviz, with their parameters."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from operator import is_
 
 from .. import kernels
+from ..kernels.foreach import Number
 from ..optimizers.chunks import Array
 from . import runtime
 
@@ -25,14 +26,16 @@ def _groups(arrays: Sequence[Array]) -> list[list[int]]:
     return list(groups.values())
 
 
-def foreach(name: str, out: Sequence[Array], *others: Sequence[Array], a: float = 1.0, b: float = 0.0) -> list[int]:
+def foreach(
+    name: str, out: Sequence[Array], *others: Sequence[Array], a: Number = 1.0, b: Number = 0.0
+) -> list[int]:  # fmt: skip
     """Writes kernels.foreach(name, out, *others) to `out`; returns the indices of the arrays not written."""
     results = chained([(name, a, b)], [out, *others], out)
     return [i for i, result in enumerate(results) if result is None]
 
 
 def chained(
-    steps: Sequence[tuple[str, float, float]], columns: Sequence[Sequence[Array]],
+    steps: Sequence[tuple[str, Number, Number]], columns: Sequence[Sequence[Array]],
     into: Sequence[Array] | None = None,
 ) -> list[Array | None]:
     """Runs kernels.foreach for each of `steps` (name, a, b): the first on `columns`, the others on its results.
@@ -70,7 +73,7 @@ def _empty_like(arrays: Sequence[Array]) -> list[Array]:
 
 
 def _run_steps(
-    steps: Sequence[tuple[str, float, float]], results: Sequence[Array], inputs: Sequence[Sequence[Array]],
+    steps: Sequence[tuple[str, Number, Number]], results: Sequence[Array], inputs: Sequence[Sequence[Array]],
     lasting: bool = False,
 ) -> bool:  # fmt: skip
     """Whether the kernels of all steps ran."""

@@ -3,11 +3,12 @@
 A captured kernel keeps the arguments that it was captured with. So while a stream is captured, numbers such as a
 learning rate or the first counter of a dropout mask get a place in the block, and the kernel a pointer to it. Before
 each launch of the graph the functions registered with the places say what the numbers are now, and one copy from
-page-locked memory fills the block.
+page-locked memory fills the block. What the host has to learn from a replay is read back behind it (`read_back`).
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 import threading
 from collections import deque
@@ -27,6 +28,7 @@ Undo = Callable[[], None]
 # Page-locked memory, and the event behind its last copy: of all graphs, since a graph may be dropped before that ran.
 _RING: deque[tuple[Any, Any]] = deque()
 _LOCK = threading.Lock()
+_NUMBERS = itertools.count(1)
 _CURRENT: ContextVar[LiveNumbers | None] = ContextVar("live_numbers", default=None)
 
 
@@ -38,7 +40,10 @@ class LiveNumbers:
         with module.cuda.Device(device):
             self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
+        self.number = next(_NUMBERS)  # tells captures apart
         self._places: list[tuple[slice, Refresh, Undo | None]] = []
+        self._effects: list[Undo] = []
+        self.skip: Skip | None = None  # of the optimizer steps that are being captured
         self.held: dict[Any, Any] = {}  # what a part of the library keeps for this capture, by its owner
 
     def place(self, count: int, refresh: Refresh, undo: Undo | None = None) -> int:
@@ -60,6 +65,25 @@ class LiveNumbers:
         """The slots of a new `place` as an array for a kernel to read."""
         address = self.place(count, refresh, undo)
         return runtime.cupy().ndarray((count,), dtype, self._block + (address - int(self._block.ptr)))
+
+    def read_back(self, array: Any) -> Callable[[], float]:
+        """What tells, in an effect `after` a replay, the float64 number that the replay has left in `array`."""
+        module = runtime.cupy().cuda
+        pinned, api = module.PinnedMemory(8), module.runtime
+        api.memcpyAsync(pinned.ptr, array.data.ptr, 8, api.memcpyDeviceToHost, runtime.current.stream().ptr)
+        word = np.frombuffer(module.PinnedMemoryPointer(pinned, 0), np.float64, 1)
+        return lambda: float(word[0])
+
+    def after(self, effect: Undo) -> None:
+        """Makes each replay wait until it is complete, and then call `effect`."""
+        self._effects.append(effect)
+
+    def settle(self, stream: Any) -> None:
+        """Called behind a launch on `stream`."""
+        if self._effects:
+            stream.synchronize()
+            for effect in self._effects:
+                effect()
 
     def fill(self, stream: Any) -> None:
         """Puts a copy of the present numbers on `stream`; the graph is to be launched on it next."""
@@ -85,6 +109,17 @@ class LiveNumbers:
         api = module.runtime
         api.memcpyAsync(self._block.ptr, pinned.ptr, 8 * self._used, api.memcpyHostToDevice, stream.ptr)
         _RING.append((pinned, stream.record(module.Event(disable_timing=True))))
+
+
+class Skip:
+    """That optimizer steps do nothing at a replay at which `flag`, an array of a float64 number, is not 0.
+
+    `undos` take back what the steps have counted, once the host knows.
+    """
+
+    def __init__(self, flag: Any) -> None:
+        self.flag = flag
+        self.undos: list[Undo] = []
 
 
 def _free_buffer(module: Any) -> Any:
@@ -162,6 +197,12 @@ def placed(numbers: Sequence[Any]) -> Any:
 def current() -> LiveNumbers | None:
     """The numbers of the graph that is being captured here, None outside of a capture."""
     return _CURRENT.get()
+
+
+def skip() -> Skip | None:
+    """That of the optimizer steps that are being captured here, None if they are never skipped."""
+    live = current()
+    return None if live is None else live.skip
 
 
 def refuse(what: str, reason: str, instead: str) -> None:

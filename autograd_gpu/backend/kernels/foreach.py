@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..arrays.dtypes import float64, wide
 from ..cuda import runtime
@@ -14,7 +14,7 @@ from .array_lists import lists_parameter, tensor_lists
 from .instances import C_NAMES, Parameter, declare
 from .launcher import Array
 
-Number = float | LiveNumber
+Number = Any  # a float, a LiveNumber, or as `a` an array of two float64 numbers in device memory, a and b
 
 
 class Function(NamedTuple):
@@ -90,4 +90,6 @@ def prepared_foreach(
     live = None
     if LiveNumber in (type(a), type(b)):
         a, b, live = 0.0, 0.0, placed((a, b))
+    elif isinstance(a, runtime.cupy().ndarray):
+        a, b, live = 0.0, 0.0, a
     return partial(lists.launch, instance, a, b, live, label=f"foreach_{name}")

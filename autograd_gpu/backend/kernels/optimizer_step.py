@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.dtypes import float64, int32, wide
+from ..cuda import live_numbers
 from ..cuda.live_numbers import LiveNumber, placed
 from .array_lists import TensorLists, lists_parameter
 from .instances import C_NAMES, Parameter, declare
@@ -51,6 +52,9 @@ def adam_step(lists: TensorLists, amsgrad: bool, c: Any) -> None:
 
 def _launch(lists: TensorLists, name: str, numbers: tuple[Any, ...]) -> None:
     if type(numbers[0]) is LiveNumber:
-        lists.launch(name, *[0] * len(numbers), placed(numbers))
+        live, skip = placed([*numbers, 0.0]), live_numbers.skip()
+        if skip is not None:
+            live[-1:] = skip.flag
+        lists.launch(name, *[0] * len(numbers), live)
     else:
         lists.launch(name, *numbers, None)

@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any, Literal
 
 from .. import kernels
-from ..cuda import runtime
+from ..cuda import live_numbers, runtime
 from . import formulas
 from .chunks import Array, Formula
 from .lists import run_lists
@@ -65,6 +65,10 @@ def _step(formula: Formula, columns: int, way: Way) -> Step:
 
 
 def _by_lists(formula: Formula, lists: kernels.TensorLists, numbers: Any) -> None:
+    if live_numbers.skip() is not None:
+        raise RuntimeError("a captured step of GradScaler is skipped on the device where gradients overflow, which the "
+                           "kernels of SGD, Adam and AdamW can, but steps on lists cannot: use one of these without "
+                           "foreach, or capture forward, scale() and backward, and call step() after the replay")
     params, *states, grads = lists.lists
     run_lists(formula, [params, grads, *states], numbers)
 

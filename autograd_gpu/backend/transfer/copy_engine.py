@@ -70,24 +70,20 @@ class PendingCopy:
     def __init__(self, array: Any, engine: CopyEngine, stream: Any, fence: Fence) -> None:
         self.array, self.engine, self.stream, self.fence = array, engine, stream, fence
         self.stale = False  # whether the array was written to since the copy was queued
-        add_stream(engine.index, stream)
+        engine.note(stream)
 
     def end(self) -> None:
-        """Releases the array; later work on its stream waits for the copy.
-
-        If the device has several streams, the one that made the array is unknown, so the CPU waits instead.
-        """
+        """Releases the array; later work on its stream waits for the copy."""
         if self.array is not None:
             with self.engine.device:
-                if len(_streams[self.engine.index]) > 1:
-                    self.fence.event.synchronize()
-                else:
-                    wait(self.stream, self.fence.event)
+                self.engine.order(self)
             self.array = None
 
     def keep(self, copies: dict[int, Any]) -> None:
         """Makes the current stream wait for the copy; called before an operation on it writes to the array."""
         self.stale = True
+        if self.engine.over:
+            return  # of a CUDA graph, whose replays end with their copies
         with self.engine.device:
             current = runtime.cupy().cuda.get_current_stream()
             if current.ptr != self.stream.ptr:
@@ -98,6 +94,8 @@ class PendingCopy:
 class CopyEngine:
     """The two lanes of a device, and their pending copies, oldest first."""
 
+    over = False  # whether its copies belong to the past, since it was that of a capture (captured.py)
+
     def __init__(self, index: int) -> None:
         module = runtime.require_device(index)
         self.index, self.device = index, module.cuda.Device(index)
@@ -105,6 +103,28 @@ class CopyEngine:
             self.out, self.back = Lane(module, self.device), Lane(module, self.device)
         self.pending: deque[PendingCopy] = deque()  # finalizers append
         self._lock = threading.Lock()
+
+    def note(self, stream: Any) -> None:
+        """Registers a stream whose arrays are copied."""
+        add_stream(self.index, stream)
+
+    def finished(self, copy: PendingCopy) -> bool:
+        """Whether the copy is known to be complete."""
+        return bool(copy.fence.event.done)
+
+    def order(self, copy: PendingCopy) -> None:
+        """Makes later work on the stream of the copy's array wait for the copy.
+
+        If the device has several streams, the one that made the array is unknown, so the CPU waits instead.
+        """
+        if len(_streams[self.index]) > 1:
+            copy.fence.event.synchronize()
+        else:
+            wait(copy.stream, copy.fence.event)
+
+    def others(self, fences: Iterable[Fence]) -> list[Fence]:
+        """The fences that a copy on the outgoing lane has to wait for."""
+        return [fence for fence in fences if fence.lane is not self.out]
 
     def settle(self, ahead: int) -> None:
         """Releases arrays whose copies are complete, and the oldest ones beyond `ahead` (see `PendingCopy.end`)."""
@@ -114,7 +134,7 @@ class CopyEngine:
                 if not pending:
                     return
                 first = pending[0]
-                done = first.array is None or first.fence.event.done
+                done = first.array is None or self.finished(first)
                 if not done:
                     if len(pending) <= ahead:
                         return

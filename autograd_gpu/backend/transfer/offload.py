@@ -8,17 +8,20 @@
     4. `unpack` copies the array if it is still on the device, else takes the prefetched array, else copies from the
        host; the compute stream waits for the copy. The host copy lives as long as the handle: backward may run again.
 
-All device memory is allocated and freed on the compute stream, since CuPy's pool has a free list per stream.
+All device memory is allocated and freed on the compute stream, since CuPy's pool has a free list per stream. In a CUDA
+graph all of this is recorded, with lanes and page-locked memory of the graph's own (captured.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..cuda import runtime
-from . import pinned_memory
+from ..cuda.capture import Refused
+from . import captured, pinned_memory
 from .copy_engine import CopyEngine, Fence, PendingCopy, engine, record, wait
 
 Array = Any  # cupy.ndarray
@@ -34,15 +37,15 @@ class Arrival:
         self.engine, self.array, self.stream, self.fence = owner, array, stream, fence
 
     def take(self, stream: Any) -> Array | None:
-        """The array, after making `stream` wait for the copy; None if it was made for another stream."""
-        if stream.ptr != self.stream.ptr:
+        """The array, after making `stream` wait for the copy; None if it was made for another stream or capture."""
+        if stream.ptr != self.stream.ptr or self.engine.over:
             return None
         wait(stream, self.fence.event)
         array, self.array = self.array, None
         return array
 
     def __del__(self) -> None:
-        if getattr(self, "fence", None) is not None and self.array is not None:  # not taken
+        if getattr(self, "fence", None) is not None and self.array is not None and not self.engine.over:  # not taken
             self.engine.pending.append(PendingCopy(self.array, self.engine, self.stream, self.fence))
 
 
@@ -113,9 +116,10 @@ class Offloaded:
             return
         copy = self.pinned.copy
         with self.engine.device:
+            owner, stream = self._engine()
             array = copy.array
             try:
-                source = _fetch(self, self.pinned) if array is None else Source(array, copy)
+                source = _fetch(self, self.pinned, owner, stream) if array is None else Source(array, copy)
             except MemoryError:  # unpack tries again, when more memory is free, and raises
                 return
             self.prefetched.append(source)
@@ -129,52 +133,79 @@ class Offloaded:
         if self.spill is not None:
             self.spill.slab.warn_if_full()
         with self.engine.device:
-            stream = _current_stream()
+            owner, stream = self._engine()
             if self.pinned is None:
                 return runtime.cupy().array(self.pageable, order=self.order)
             array = _prefetched(self, self.pinned.copy, stream)
             if array is None:
-                array = _fetch(self, self.pinned).take(stream)
-            self.engine.settle(self.ahead)
+                array = _fetch(self, self.pinned, owner, stream).take(stream)
+            if isinstance(self.engine, captured.CapturedEngine) and owner is not self.engine:
+                self.engine.slabs.used(stream)
+            owner.settle(self.ahead)
             return array
+
+    def _engine(self) -> tuple[CopyEngine, Any]:
+        """The engine that copies the array back, and the current stream; Refused if it cannot wait for the array."""
+        owner, stream, _ = _here(self.engine.index)
+        if owner is not self.engine and not self._replayed_before(owner):
+            raise Refused("a saved tensor was offloaded outside of the graph and of those that share its pool, and a "
+                          "captured copy cannot wait for that; run forward and backward in the captured code")
+        return owner, stream
+
+    def _replayed_before(self, owner: CopyEngine) -> bool:
+        """Whether a graph that is replayed before the work of `owner` fills the host memory."""
+        filling = self.engine
+        if not isinstance(filling, captured.CapturedEngine) or not filling.over:
+            return False
+        return not isinstance(owner, captured.CapturedEngine) or owner.slabs is filling.slabs
 
 
 def pack(array: Array, slab_bytes: int = pinned_memory.DEFAULT_BYTES, ahead: int = 2) -> Offloaded:
     """Starts the copy of a CuPy array to the host; if the slab is full, copies to pageable memory, which blocks.
 
     Call `source.keep({})` of the handle before a write to the memory of `array`. MemoryError if the slab cannot be
-    allocated; RuntimeError while the current stream is being captured.
+    allocated; RuntimeError if the slab is full while the current stream is being captured, or if `ag.cuda.graph` does
+    not capture it.
     """
-    owner = engine(array.device.id)
-    with owner.device:
-        stream = _current_stream()
+    with runtime.cupy().cuda.Device(array.device.id):
+        owner, stream, slabs = _here(array.device.id)
         if not array.flags.forc:
             array = runtime.cupy().ascontiguousarray(array)
         packed = Offloaded(array, owner, ahead)
-        slab = pinned_memory.slab(slab_bytes)
+        slab = slabs(slab_bytes)
         block = slab.take(packed.nbytes) if packed.nbytes else None
         if block is not None:
             packed.pinned = Pinned(block, _send(owner, block, array, stream))
             owner.settle(ahead)
+        elif packed.nbytes and isinstance(owner, captured.CapturedEngine):
+            raise Refused(f"{packed.nbytes} bytes of a saved tensor do not fit into page-locked memory of the graph, "
+                          f"{slab.nbytes} bytes that grow to {slab.most}, and the host copies to any other; use "
+                          f"ag.hooks.offload(slab_bytes={slab_bytes + packed.nbytes}) or more")
         else:
             packed.pageable = array.get(order=packed.order)
             packed.spill = pinned_memory.Spill(slab, packed.nbytes) if packed.nbytes else None
     return packed
 
 
-def _current_stream() -> Any:
-    """The current stream of the current device; RuntimeError while it is being captured."""
-    stream = runtime.cupy().cuda.get_current_stream()
-    if stream.is_capturing():
-        raise RuntimeError("saved tensors cannot be offloaded while their stream is being captured in a CUDA graph: "
-                           "the copies are not part of the graph; capture without the offloading hook")
-    return stream
+def _here(index: int) -> tuple[CopyEngine, Any, Callable[[int], pinned_memory.Slab]]:
+    """The engine for copies on the current stream of device `index`, that stream, and what gives the slab.
+
+    Refused where a capture cannot contain them.
+    """
+    stream = runtime.current.stream()
+    if not stream.is_capturing():
+        return engine(index), stream, pinned_memory.slab
+    copies = captured.current()
+    if copies is None or not copies.relaxed or copies.index != index:
+        raise Refused("saved tensors can be offloaded only in a capture by ag.cuda.graph or make_graphed_step, in the "
+                      "mode 'relaxed', and on its device")
+    return copies.engine, stream, copies.slabs.slab
 
 
 def _send(owner: CopyEngine, block: pinned_memory.Block, array: Array, stream: Any) -> PendingCopy:
     """Queues the copy of `array` into `block` on the outgoing lane."""
     out = owner.out
-    before = [fence.event for fence in block.fences if fence.lane is not out]  # takes locks
+    before = [fence.event for fence in owner.others(block.fences)]  # takes locks
     with out.lock:
         wait(out.stream, record(stream))
         for event in before:
@@ -183,22 +214,26 @@ def _send(owner: CopyEngine, block: pinned_memory.Block, array: Array, stream: A
         block.used(fence)
         copy = PendingCopy(array, owner, stream, fence)
         owner.pending.append(copy)
-        array.data.copy_to_host_async(block.ptr, array.nbytes, out.stream)
+        api = runtime.cupy().cuda.runtime  # the methods of array.data refuse to be captured
+        api.memcpyAsync(block.ptr, array.data.ptr, array.nbytes, api.memcpyDeviceToHost, out.stream.ptr)
         fence.record()
     return copy
 
 
-def _fetch(packed: Offloaded, held: Pinned) -> Arrival:
-    """Queues the copy from the host to a new device array on the incoming lane."""
-    back, stream = packed.engine.back, _current_stream()
-    array, filled = runtime.cupy().empty(packed.shape, packed.dtype, packed.order), held.copy.fence.event
+def _fetch(packed: Offloaded, held: Pinned, owner: CopyEngine, stream: Any) -> Arrival:
+    """Queues the copy from the host to a new device array on the incoming lane of `owner`."""
+    back, filling = owner.back, held.copy.fence
+    array = runtime.cupy().empty(packed.shape, packed.dtype, packed.order)
+    filled = None if held.copy.engine.over else filling.event  # the replay that filled it comes before
     with back.lock:
         wait(back.stream, record(stream))
-        wait(back.stream, filled)
+        if filled is not None:
+            wait(back.stream, filled)
         fence = back.next_fence()
         held.block.used(fence)
-        arrival = Arrival(packed.engine, array, stream, fence)
-        array.data.copy_from_host_async(held.block.ptr, packed.nbytes, back.stream)
+        arrival = Arrival(owner, array, stream, fence)
+        api = runtime.cupy().cuda.runtime
+        api.memcpyAsync(array.data.ptr, held.block.ptr, packed.nbytes, api.memcpyHostToDevice, back.stream.ptr)
         fence.record()
     return arrival
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..optimizer import Optimizer
-from .scheduler import LRScheduler
+from .scheduler import LRScheduler, refuse_capture
 
 
 def _one_and_cosine(t: float, end: float) -> float:
@@ -84,6 +84,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Advances to the next step, or to `epoch`, which may be fractional."""
+        refuse_capture()
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 
 from ..optimizer import Optimizer
 from ..param_groups import number, set_lr
-from .scheduler import _EPOCH, LRScheduler, check_optimizer
+from .scheduler import _EPOCH, LRScheduler, check_optimizer, refuse_capture
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -60,6 +60,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Records the metric of this epoch, and reduces the learning rates if due."""
+        refuse_capture()
         current = float(metrics)
         if epoch is not None:
             warnings.warn(_EPOCH, UserWarning, stacklevel=2)

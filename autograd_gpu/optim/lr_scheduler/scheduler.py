@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...backend.cuda import live_numbers
 from ...core.tensor import Tensor
 from ..optimizer import Optimizer
 from ..param_groups import number, set_lr
@@ -20,6 +21,12 @@ _ORDER = (
     "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value of the learning rate schedule "
     "is skipped. Call `optimizer.step()` before `lr_scheduler.step()`."
 )
+
+
+def refuse_capture() -> None:
+    """Raises RuntimeError in the capture of a CUDA graph."""
+    live_numbers.refuse("step() of a scheduler", "since it sets numbers on the host, which a replay does not",
+                        "call it after the replay")
 
 
 class LRScheduler:
@@ -72,7 +79,9 @@ class LRScheduler:
         """Advances one step and sets each group's lr; call it after `optimizer.step()`.
 
         UserWarning if the optimizer has not stepped before the first call. `epoch` (deprecated) jumps to that step.
+        RuntimeError in the capture of a CUDA graph.
         """
+        refuse_capture()
         if self._step_count == 1 and self.optimizer._ag_steps_taken == self._steps_before:
             warnings.warn(_ORDER, UserWarning, stacklevel=2)
         self._step_count += 1

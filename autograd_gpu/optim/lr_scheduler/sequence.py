@@ -9,7 +9,7 @@ from typing import Any
 from ..optimizer import Optimizer
 from ..param_groups import set_lr
 from .plateau import ReduceLROnPlateau
-from .scheduler import LRScheduler
+from .scheduler import LRScheduler, refuse_capture
 
 
 class _Several(LRScheduler):
@@ -93,6 +93,7 @@ class SequentialLR(_Several):
 
     def step(self) -> None:  # type: ignore[override]
         """A step of the scheduler whose turn it is."""
+        refuse_capture()
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
@@ -131,6 +132,7 @@ class ChainedScheduler(_Several):
 
     def step(self) -> None:  # type: ignore[override]
         """A step of each scheduler."""
+        refuse_capture()
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._ag_lrs()
