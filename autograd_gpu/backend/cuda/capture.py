@@ -14,6 +14,7 @@ import weakref
 from contextlib import ExitStack
 from typing import Any
 
+from .. import counters
 from . import cublas_handles, live_numbers, runtime
 from .live_numbers import LiveNumbers
 
@@ -114,7 +115,11 @@ class Recording:
             self.numbers.fill(stream)
         except RuntimeError as error:  # a function that gives numbers refuses
             raise StaleGraphError(f"the CUDA graph cannot be replayed: {error}") from error
-        self._graph.launch(stream)
+        if counters.TRACING.tracer is None:
+            self._graph.launch(stream)
+        else:
+            with counters.TRACING.tracer.span("replay", "CUDAGraph.replay"):
+                self._graph.launch(stream)
 
     def dot(self) -> str:
         """The nodes of the graph in the language of Graphviz, with their parameters."""

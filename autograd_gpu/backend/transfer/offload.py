@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import counters
 from ..cuda import runtime
 from . import pinned_memory
 from .copy_engine import CopyEngine, Fence, PendingCopy, engine, record, wait
@@ -184,6 +185,8 @@ def _send(owner: CopyEngine, block: pinned_memory.Block, array: Array, stream: A
         copy = PendingCopy(array, owner, stream, fence)
         owner.pending.append(copy)
         array.data.copy_to_host_async(block.ptr, array.nbytes, out.stream)
+        if counters.ACTIVE:
+            counters.copied("device to host", array.nbytes)
         fence.record()
     return copy
 
@@ -199,6 +202,8 @@ def _fetch(packed: Offloaded, held: Pinned) -> Arrival:
         held.block.used(fence)
         arrival = Arrival(packed.engine, array, stream, fence)
         array.data.copy_from_host_async(held.block.ptr, packed.nbytes, back.stream)
+        if counters.ACTIVE:
+            counters.copied("host to device", packed.nbytes)
         fence.record()
     return arrival
 
