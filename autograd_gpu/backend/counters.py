@@ -23,8 +23,8 @@ class Observer:
     def saw_copy(self, way: str, nbytes: int) -> None:
         """Bytes were copied; `way` is "host to device", "device to host" or "device to device"."""
 
-    def saw_rule(self, name: str) -> None:
-        """A derivative rule is called."""
+    def saw_rules(self, node: Any, need: int) -> None:
+        """A node of a graph calls the rules of its inputs in the mask `need`."""
 
 
 class Counts(Observer):
@@ -41,8 +41,8 @@ class Counts(Observer):
     def saw_launch(self, kernel: str) -> None:
         self.launches[kernel] += 1
 
-    def saw_rule(self, name: str) -> None:
-        self.rules[name] += 1
+    def saw_rules(self, node: Any, need: int) -> None:
+        self.rules.update(node.rules(need))
 
 
 ACTIVE: list[Observer] = []
@@ -76,7 +76,7 @@ def copied(way: str, nbytes: int) -> None:
             observer.saw_copy(way, nbytes)
 
 
-def rule(name: str) -> None:
+def rules(node: Any, need: int) -> None:
     with LOCK:
         for observer in ACTIVE:
-            observer.saw_rule(name)
+            observer.saw_rules(node, need)

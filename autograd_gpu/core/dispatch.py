@@ -99,8 +99,8 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     """Runs the steps at the head of this file for one call."""
     bits = MODES.bits
     if bits & (TRANSFORMED | SAVING):
-        if bits & TRANSFORMED and len(MODES.stack) == 1 and MODES.stack[0].only_watches:
-            return MODES.stack[0].watch(op, args, attributes)
+        if bits & TRANSFORMED and len(stack := MODES.stack) == 1 and (watcher := stack[0]).only_watches:
+            return watcher.watch(op, args, attributes)
         if _is_prepared(op, args, attributes):
             if bits & TRANSFORMED:
                 named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}

@@ -39,7 +39,10 @@ class FunctionEvent:
 
     def __init__(self, record: Record, thread: int, started: int) -> None:
         end = record.start if record.end is None else record.end
-        self.kind, self.name, self.key = record.kind, record.name, record.name
+        self.kind, self.name, self.facts = record.kind, record.name, record.facts or {}
+        if self.kind == PRODUCT:
+            self.name, self.facts = f"product {' x '.join(map(str, record.facts))}", {"shape": record.facts}
+        self.key = self.name
         self.is_instant = record.end is None
         self.thread, self.id = thread, (thread, record.order)
         self.time_range = Interval((record.start - started) / 1e3, (end - started) / 1e3)
@@ -47,7 +50,6 @@ class FunctionEvent:
         self.sequence_nr = -1 if record.sequence is None else record.sequence
         self.input_shapes = None if record.shapes is None else [list(shape) for shape in record.shapes]
         self.stack = [f"{file}({line}): {name}" for file, line, name in record.stack or ()]
-        self.facts: dict[str, Any] = record.facts or {}
         self.count = 1
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []

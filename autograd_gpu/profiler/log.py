@@ -25,7 +25,7 @@ class Record(NamedTuple):
     shapes: tuple[Any, ...] | None  # of the inputs
     stack: tuple[tuple[str, int, str], ...] | None  # (file, line, function), innermost first
     marks: Any  # on CUDA: what device_time.py measures
-    facts: dict[str, Any] | None
+    facts: Any
 
 
 # Kinds of spans, and of instants.
@@ -45,8 +45,8 @@ class Log:
         self.open: list[Any] = []  # the spans of `with` statements
         self.thread, self.name = threading.get_native_id(), threading.current_thread().name
 
-    def note(self, kind: str, name: str, now: int, facts: dict[str, Any] | None = None) -> None:
-        """Records an instant."""
+    def note(self, kind: str, name: str, now: int, facts: Any = None) -> None:
+        """Records an instant. The facts of a product are its shape, for an event to make words of."""
         self.order += 1
         self.records.append((self.order, self.depth, kind, name, now, None, None, -1, None, None, None, facts))
 

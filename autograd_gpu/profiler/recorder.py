@@ -32,6 +32,7 @@ from .reasons import NO_GRADIENT, UNNEEDED, rules_of
 
 clock = time.perf_counter_ns
 PACKAGE = str(Path(__file__).resolve().parent.parent)
+_NONE: dict[str, Any] = {}
 NEVER = sys.maxsize  # the sequence number of an AccumulateGrad
 
 
@@ -65,18 +66,21 @@ class Recorder(Interpreter, Observer):
 
     def watch(self, op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
         """Runs and records a call, outside of transforms."""
-        stack, bits = MODES.stack, MODES.bits
-        MODES.stack, MODES.bits = (), bits & ~TRANSFORMED
+        modes = MODES.__dict__  # this thread's: half the time of six accesses to attributes
+        stack, bits = modes["stack"], modes["bits"]
+        modes["stack"], modes["bits"] = (), bits & ~TRANSFORMED
         if not self.alive:  # it ended where modes were put back afterwards
-            stack, bits = MODES.stack, MODES.bits
+            stack, bits = (), bits & ~TRANSFORMED
         try:
             function = getattr(RECORD, op.name)
-            named = dict(zip(op.attributes, attributes, strict=False)) if attributes else {}
-            if op.variadic:
-                return self._call(op.name, args, function, (list(args),), named)
-            return self._call(op.name, args, function, args, named)
+            operands, named = (list(args),) if op.variadic else args, _NONE
+            if attributes and op.optional:  # they may be keyword-only
+                named = dict(zip(op.attributes, attributes, strict=True))
+            elif attributes:
+                operands = (*operands, *attributes)
+            return self._call(op.name, args, function, operands, named)
         finally:
-            MODES.stack, MODES.bits = stack, bits
+            modes["stack"], modes["bits"] = stack, bits
 
     def run(
         self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any],
@@ -112,15 +116,11 @@ class Recorder(Interpreter, Observer):
                                 {"error": type(error).__name__}))  # fmt: skip
             raise
         end, log.depth = clock(), depth
-        first = outs
-        while type(first) is tuple and first:
-            first = first[0]
-        node = getattr(first, "_fn", None)
-        sequence = None
-        if node is not None and drawn < node.sequence_nr < NEVER:
-            sequence = node.sequence_nr
-        marks = facts = None
-        if not self._plain:
+        node = outs._fn if type(outs) is Tensor else _node_of(outs)
+        sequence = None if node is None or not drawn < node.sequence_nr < NEVER else node.sequence_nr
+        if self._plain:
+            marks = facts = None
+        else:
             marks = None if self.device is None else self.device.end(mark)
             facts = self._allocated(args, outs[0] if function is lower else outs)
         log.records.append((order, depth, OP, name, start, end, sequence, drawn, shapes, stack, marks, facts))
@@ -162,7 +162,10 @@ class Recorder(Interpreter, Observer):
 
     def node(self, task: Any, node: Node, need: int, run: Callable[..., Any], g: Any, adds: bool) -> Any:
         """Runs a node of a task by run(task, node, g, need, adds)."""
-        log = self.log()
+        try:
+            log = self._local.log
+        except AttributeError:
+            log = self.log()
         rules, skipped = rules_of(node, need)
         order = log.order = log.order + 1
         depth = log.depth
@@ -255,7 +258,7 @@ class Recorder(Interpreter, Observer):
         return Span(self, kind, name, inputs, facts)
 
     def saw_matmul(self, shape: tuple[int, ...]) -> None:
-        self.log().note(PRODUCT, f"product {' x '.join(map(str, shape))}", clock(), {"shape": shape})
+        self.log().note(PRODUCT, "product", clock(), shape)
 
     def saw_launch(self, kernel: str) -> None:
         self.log().note(LAUNCH, kernel, clock())
@@ -280,6 +283,13 @@ class Recorder(Interpreter, Observer):
                 span.facts["unfinished"] = True
                 span.record(self.stopped)
             log.open = []
+
+
+def _node_of(outs: Any) -> Node | None:
+    """The node of the first of several results, or of (results, extras)."""
+    while type(outs) is tuple and outs:
+        outs = outs[0]
+    return getattr(outs, "_fn", None)
 
 
 class Span:
