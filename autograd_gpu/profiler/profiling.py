@@ -93,8 +93,9 @@ class profile:
         if TRACING.tracer is not None:
             raise RuntimeError("profile: another profile is recording, and profiles do not nest; end it first, or mark "
                                "the part of interest by record_function")
-        self._thread, self.step_num = threading.get_ident(), 0
+        self.step_num = 0
         self._go_to(self.schedule(0))
+        self._thread = threading.get_ident()
 
     def stop(self) -> None:
         """Ends the profile; calls on_trace_ready if something was recorded since the last call."""

@@ -202,6 +202,43 @@ def test_a_thread_is_a_track():
     assert {e.forward.thread for e in of_kind(prof, "node") if e.forward is not None} == {0}
 
 
+def test_a_deep_backward_goes_on_in_the_track_of_its_helper_thread():
+    class Deeper(Square):
+        @staticmethod
+        def forward(ctx, x, n):
+            ctx.n = n
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.n:
+                with ag.enable_grad():
+                    Deeper.apply(ag.ones(1, requires_grad=True), ctx.n - 1).backward()
+            return g, None
+
+    with profile() as prof:
+        Deeper.apply(ag.ones(1, requires_grad=True), 40).backward()
+    nodes = [e for e in of_kind(prof, "node") if e.name == "DeeperBackward"]
+    assert {e.thread for e in nodes} == {0, 1}
+    assert len(nodes) == 41
+    assert all(e.forward.name == "Deeper" for e in nodes)
+    assert {e.thread for e in of_kind(prof, "function")} == {0, 1}
+
+
+def test_inside_of_forward_mode_and_of_a_selective_checkpoint():
+    x = ag.ones(2, 2, requires_grad=True)
+    policy = ag.utils.checkpoint.create_selective_checkpoint_contexts
+    with profile() as prof, ag.autograd.forward_ad.dual_level():
+        dual = ag.autograd.forward_ad.make_dual(ag.ones(2), ag.ones(2))
+        dual.sin()
+    assert lines(prof, "op")[-3:] == ["sin", "cos", "mul"]
+    with profile() as prof:
+        ag.utils.checkpoint.checkpoint(lambda t: (t @ t).exp(), x, use_reentrant=False,
+                                       context_fn=lambda: policy([ag.matmul])).sum().backward()  # fmt: skip
+    assert [e.name for e in of_kind(prof, "op")].count("matmul") == 2
+    assert len(of_kind(prof, "product")) == 3  # the second run takes the product that the first one kept
+
+
 def test_errors_end_their_spans():
     class Failing(Square):
         @staticmethod

@@ -108,6 +108,16 @@ def test_misuse_is_an_error():
         prof.live_bytes()
 
 
+@pytest.mark.skipif(ag.cuda.is_available(), reason="about machines without a GPU")
+def test_cuda_without_a_device_is_an_error():
+    prof = profile(activities=[ProfilerActivity.CUDA])
+    for _ in range(2):
+        with pytest.raises((ImportError, RuntimeError)), prof:
+            pass
+    with profile():
+        square()
+
+
 def test_an_exception_ends_the_profile():
     def failing():
         with prof:
