@@ -63,7 +63,7 @@ class EventAverages(list[FunctionEventAvg]):
 
     def table(
         self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55,
-        header: str | None = None, top_level_events_only: bool = False,
+        header: str | None = None,
     ) -> str:  # fmt: skip
         """The rows as text, the largest `sort_by` first. ValueError if there is no such column.
 
@@ -76,8 +76,6 @@ class EventAverages(list[FunctionEventAvg]):
             if sort_by not in SORTS:
                 raise ValueError(f"table: sort_by is one of {', '.join(SORTS)}; got {sort_by!r}")
             rows.sort(key=lambda row: -getattr(row, sort_by))
-        if top_level_events_only:
-            raise ValueError("table: top_level_events_only is for a profile's events(); averages have no levels")
         total, total_device = (sum([getattr(r, f"self_{d}_time_total") for r in self]) for d in ("cpu", "device"))
         shown = rows if row_limit < 0 else rows[:row_limit]
         lines = _laid_out(_columns(self), shown, max_name_column_width, total, total_device)

@@ -128,9 +128,12 @@ class EventList(list[FunctionEvent]):
         """All spans as one row."""
         return self.key_averages().total()
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
-        """A table with a row per span, in order, unless `sort_by` says otherwise."""
-        rows = EventAverages([row for e in self if not e.is_instant for row in averages([e], True, 0)])
+    def table(
+        self, sort_by: str | None = None, row_limit: int = 100, top_level_events_only: bool = False, **options: Any
+    ) -> str:
+        """A table with a row per span, or per span in no other, in order, unless `sort_by` says otherwise."""
+        shown = [e for e in self if not e.is_instant and not (top_level_events_only and e.cpu_parent)]
+        rows = EventAverages([row for e in shown for row in averages([e], True, 0)])
         return rows.table(sort_by, row_limit, **options)
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:

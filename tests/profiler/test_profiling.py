@@ -160,6 +160,9 @@ def test_a_table():
         rows.table(sort_by="size")
     assert "[[2, 2], [2, 2]]" in prof.key_averages(group_by_input_shape=True).table()
     assert prof.events().table(row_limit=3).endswith("more rows")
+    top = prof.events().table(top_level_events_only=True)
+    assert "backward" in top
+    assert "ExpBackward0" not in top
 
 
 def test_stacks(tmp_path):
