@@ -1,4 +1,4 @@
-"""The command line: python -m autograd_gpu info."""
+"""The command line: python -m autograd_gpu info, python -m autograd_gpu trace SCRIPT."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__, info
+from .profiler import script
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -14,7 +15,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograd_gpu", description=f"autograd_gpu {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="versions, devices, BLAS and its kernels; what is missing, and how to get it")
-    parser.parse_args(argv)
+    script.add_arguments(commands.add_parser("trace", help="runs a script, writes its trace and prints its profile"))
+    options = parser.parse_args(argv)
+    if options.command == "trace":
+        return script.trace(options)
     print(f"{'autograd_gpu':<13}{__version__}")
     for subject, text in info.lines():
         print(f"{subject:<13}{text}")

@@ -60,9 +60,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("there are no meta, MPS or XPU devices; a device is \"cpu\" or \"cuda\"",
      "mps xpu mtia"),
     ("extensions in C++ are not here; write an ag.autograd.Function over NumPy or CuPy", "utils.cpp_extension _C.*"),
-    ("there is no tracing profiler; ag.profiler.count counts products and launches, and ag.cuda.nvtx marks ranges for "
-     "NVIDIA's profilers",
-     "profiler.* autograd.profiler*"),
+    ("ag.profiler.profile records events, a Chrome trace and live bytes; it has no other observers",
+     "profiler.* autograd.profiler.*"),
     ("it has moved to ag.linalg", "symeig eig lstsq solve matrix_rank geqrf orgqr ormqr"),
     ("use arange, whose end is excluded", "range"),
     ("ag.random.default_generator(device) returns it", "default_generator cuda.default_generators"),

@@ -29,6 +29,7 @@ SLOT = {
     f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",
     f"{PACKAGE}/nn/parameter.py": "makes parameters of arrays; the slot of an uninitialized one refuses to be read",
     f"{PACKAGE}/nn/utils/clip_grad.py": "each step reads it, of each gradient",
+    f"{PACKAGE}/profiler/memory.py": "asks whether a tensor has an array; those of transforms have none",
     f"{PACKAGE}/optim/step_count.py": "the slot holds a number until it is read",
     f"{OPS}_support/out.py": "writes to the memory of `out`",
     f"{OPS}creation/convert.py": "float8 tensors hold codes, which are wrapped as they are",

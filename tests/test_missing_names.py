@@ -20,7 +20,7 @@ EXPLAINED = {  # a name -> a part of what the error says
     "quantization": "ag.hooks.quantize", "ao": "quantize", "qint8": "quantize",
     "nested": "mask", "FloatStorage": "x.array", "mps": 'a device is "cpu"',
     "overrides": "subclass",
-    "profiler.profile": "ag.profiler.count", "symeig": "ag.linalg", "range": "arange",
+    "profiler.itt": "ag.profiler.profile", "symeig": "ag.linalg", "range": "arange",
     "default_generator": "ag.random.default_generator",
     "compiler.compiled_with": "not compiled", "to_dlpack": "ag.from_dlpack",
 }  # fmt: skip

@@ -82,9 +82,9 @@ class Function(TransformedFunction):
         return cls._call(args)[0]
 
     @classmethod
-    def _call(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
-        """Runs the Function as what is innermost sees it; returns its outputs and its ctx."""
-        if MODES.stack:
+    def _call(cls, args: tuple[Any, ...], below: bool = True) -> tuple[Any, FunctionCtx]:
+        """Runs the Function as what is innermost sees it, or with `below` False itself; returns its outputs and ctx."""
+        if MODES.stack and below:
             result: tuple[Any, FunctionCtx] = innermost("function", cls, args)
             return result
         separate = cls.setup_context is not Function.setup_context

@@ -41,7 +41,7 @@ class TransformedFunction(FunctionMethods):
     _node_class: type[FunctionNode]
 
     @classmethod
-    def _call(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
+    def _call(cls, args: tuple[Any, ...], below: bool = True) -> tuple[Any, FunctionCtx]:
         """Runs the Function as what is innermost sees it; returns its outputs and its ctx."""
         raise NotImplementedError
 

@@ -98,13 +98,16 @@ def general_list(op: OpDef, tensors: Any, attributes: tuple[Any, ...]) -> Any:
 def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
     """Runs the steps at the head of this file for one call."""
     bits = MODES.bits
-    if bits & (TRANSFORMED | SAVING) and _is_prepared(op, args, attributes):
-        if bits & TRANSFORMED:
-            named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}
-            outs, _ = innermost("run", op, args, named)
-        else:
-            outs = run_core(op, args, attributes)
-        return shown(outs, ()) if bits & (SAVING | ANOMALY) else outs
+    if bits & (TRANSFORMED | SAVING):
+        if bits & TRANSFORMED and len(stack := MODES.stack) == 1 and (watcher := stack[0]).only_watches:
+            return watcher.watch(op, args, attributes)
+        if _is_prepared(op, args, attributes):
+            if bits & TRANSFORMED:
+                named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}
+                outs, _ = innermost("run", op, args, named)
+            else:
+                outs = run_core(op, args, attributes)
+            return shown(outs, ()) if bits & (SAVING | ANOMALY) else outs
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
     prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]

@@ -58,7 +58,7 @@ from .graph.storage import (
 )
 from .history.rebase import check_inplace, overwrite, rebase_history, refresh_if_stale, set_data, set_gradient_edge
 from .interpret.batched import every_value, is_batched, refuse_batched
-from .interpret.interpreters import in_transform
+from .interpret.interpreters import in_transform, only_watched
 from .interpret.level_tensor import LevelTensor
 from .interpret.new_tensors import drawn, lifted_like, made_inside
 from .interpret.recorded import holds_recorded, outlived
@@ -148,6 +148,7 @@ __all__ = [
     "notify_write_listeners",
     "numbers_last",
     "one_by_one",
+    "only_watched",
     "operator",
     "other_words",
     "outlived",

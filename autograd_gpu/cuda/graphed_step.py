@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import modes, pytrees
 from ..backend.cuda import capture, runtime
+from ..core.interpret.interpreters import only_watched
 from ..core.tensor import Tensor, wrap
 from ..errors import warn_user
 from .capture_errors import CaptureError
@@ -154,7 +155,9 @@ class GraphedStep:
         if not runtime.is_available():
             raise _Unfit("there is no CUDA device")
         here, bits = runtime.current.device(), modes.MODES.bits
-        if bits & ~modes.RECORDING_MASK:
+        if only_watched():  # a profile: the graph is the same without it
+            bits &= modes.RECORDING_MASK
+        else:
             raise _Unfit("it is called inside a function transform, saved-tensor hooks or anomaly mode; use them "
                          "inside of the step instead")
         words = [_word(i, leaf, here) for i, leaf in enumerate(leaves)]

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..backend.counters import TRACING
 from ..core.graph.hooks import Hooks, RemovableHandle, add
 
 Hook = Callable[..., Any]
@@ -111,8 +112,9 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if (own and own[BEFORE]) or EVERYWHERE[BEFORE]:
             args, kwargs = _changed(self, step, args, kwargs)
         self._ag_in_step = True
+        tracer = TRACING.tracer
         try:
-            result = step(self, *args, **kwargs)
+            result = step(self, *args, **kwargs) if tracer is None else tracer.step(step, self, args, kwargs)
         finally:
             self._ag_in_step = False
         self._ag_steps_taken += 1

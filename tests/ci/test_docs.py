@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re
 GUIDES = {
     name: (ROOT / "docs" / name).read_text()
     for name in ("autograd.md", "distributions.md", "foreach.md", "graphs.md", "hessian.md", "life-of-a-call.md",
-                 "memory.md", "optimizers.md", "transforms.md")
+                 "memory.md", "optimizers.md", "profiler.md", "transforms.md")
 }
 SECTIONS = {
     (name, title): text

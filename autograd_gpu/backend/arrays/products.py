@@ -20,7 +20,9 @@ def matmul(a: Any, b: Any) -> Any:
     is folded into its rows: one product instead of one per matrix.
     """
     tiny = type(a) is np.ndarray and a.ndim == 2 == b.ndim and a.size * b.shape[1] < cpu_matmul.TINY
-    if tiny and a.dtype is b.dtype and a.itemsize > 2 and not counters.ACTIVE:
+    if tiny and a.dtype is b.dtype and a.itemsize > 2:
+        if counters.ACTIVE:
+            counters.matmul((*a.shape, b.shape[1]))
         return a.dot(b)
     if a.dtype is not b.dtype:  # a float32 gradient of a half-precision product
         common = np.promote_types(a.dtype, b.dtype)
@@ -30,7 +32,9 @@ def matmul(a: Any, b: Any) -> Any:
 
 def dot(a: Any, b: Any) -> Any:
     """a @ b for a vector or matrix a and a vector b of the same dtype: (k,) @ (k,) -> (), (m, k) @ (k,) -> (m,)."""
-    if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu_matmul.TINY and not counters.ACTIVE:
+    if type(a) is np.ndarray and a.itemsize > 2 and a.size < cpu_matmul.TINY:
+        if counters.ACTIVE:
+            counters.matmul((*a.shape, 1) if a.ndim > 1 else (1, *a.shape, 1))
         return a.dot(b)
     out = matmul(a if a.ndim > 1 else a[None], b[:, None])[..., 0]
     return out if a.ndim > 1 else out[0]

@@ -16,6 +16,7 @@ import weakref
 from contextlib import ExitStack
 from typing import Any
 
+from .. import counters
 from ..transfer import captured
 from . import cublas_handles, live_numbers, memory_stats, runtime
 from .live_numbers import LiveNumbers
@@ -133,7 +134,11 @@ class Recording:
             self.numbers.fill(stream)
         except RuntimeError as error:  # a function that gives numbers refuses
             raise StaleGraphError(f"the CUDA graph cannot be replayed: {error}") from error
-        self._graph.launch(stream)
+        if counters.TRACING.tracer is None:
+            self._graph.launch(stream)
+        else:
+            with counters.TRACING.tracer.span("replay", "CUDAGraph.replay"):
+                self._graph.launch(stream)
         self.pool.slabs.used(stream)
         self.numbers.settle(stream)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import counters
 from ..arrays.device import Device
 from ..cpu import pool
 from . import diagnostics
@@ -95,6 +96,8 @@ def multiprocessors(index: int) -> int:
 def from_host(array: np.ndarray, index: int) -> Any:
     """A copy of a NumPy array on device `index`."""
     module = require_device(index)
+    if counters.ACTIVE:
+        counters.copied("host to device", array.nbytes)
     with module.cuda.Device(index):
         if array.ndim == 0:  # asarray loses the sign of -0.0 (exact.py)
             return module.full((), array[()], array.dtype)
@@ -103,6 +106,8 @@ def from_host(array: np.ndarray, index: int) -> Any:
 
 def to_host(array: Any) -> np.ndarray:
     """A copy of a CuPy array in host memory; a large one in memory of the pool, which no page fault interrupts."""
+    if counters.ACTIVE:
+        counters.copied("device to host", array.nbytes)
     if array.nbytes < pool.SMALLEST:
         return array.get()
     return array.get(out=pool.empty(array.shape, array.dtype))
@@ -118,6 +123,8 @@ def to_device(array: Any, index: int) -> Any:
     source = array.device
     if source.id == index:
         return array
+    if counters.ACTIVE:
+        counters.copied("device to device", array.nbytes)
     with source:
         if not (array.flags.c_contiguous or array.flags.f_contiguous):
             array = module.ascontiguousarray(array)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import counters
 from ..cuda import runtime
 from ..cuda.capture import Refused
 from . import captured, pinned_memory
@@ -216,6 +217,8 @@ def _send(owner: CopyEngine, block: pinned_memory.Block, array: Array, stream: A
         owner.pending.append(copy)
         api = runtime.cupy().cuda.runtime  # the methods of array.data refuse to be captured
         api.memcpyAsync(block.ptr, array.data.ptr, array.nbytes, api.memcpyDeviceToHost, out.stream.ptr)
+        if counters.ACTIVE:
+            counters.copied("device to host", array.nbytes)
         fence.record()
     return copy
 
@@ -234,6 +237,8 @@ def _fetch(packed: Offloaded, held: Pinned, owner: CopyEngine, stream: Any) -> A
         arrival = Arrival(owner, array, stream, fence)
         api = runtime.cupy().cuda.runtime
         api.memcpyAsync(array.data.ptr, held.block.ptr, packed.nbytes, api.memcpyHostToDevice, back.stream.ptr)
+        if counters.ACTIVE:
+            counters.copied("host to device", packed.nbytes)
         fence.record()
     return arrival
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import counters
 from ..cuda import runtime
 from .copy_engine import record
 
@@ -50,6 +51,8 @@ def send(array: np.ndarray, index: int, non_blocking: bool) -> Any:
         stream = module.cuda.get_current_stream()
         result = module.empty(array.shape, array.dtype, order="C" if array.flags.c_contiguous else "F")
         result.set(array, stream)
+        if counters.ACTIVE:
+            counters.copied("host to device", array.nbytes)
         if non_blocking:
             _in_flight.append((record(stream), array))
         else:

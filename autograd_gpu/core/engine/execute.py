@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ...backend.counters import TRACING
 from ...backend.cuda.thread_state import CupyThreadState
 from ...modes import MODES, SAVING, TRANSFORMED, current_modes, enable_grad, no_grad
 from ..graph.node import Node
@@ -16,6 +17,7 @@ from ..tensor import Tensor
 from ..thread_state import MAX_NESTED, THREAD, ThreadState
 from .task import GraphTask
 from .task_state import Capture, Root
+from .traced_task import TracedTask
 
 EMPTY: tuple[Any, ...] = ()
 
@@ -38,7 +40,8 @@ def execute(
         on_tensors = on_tensors or any(level.sees_backward for level in stack)
     if create_graph:
         on_tensors = True
-    task = GraphTask(captures, accumulate, keep, on_tensors, create_graph, only)
+    task = (GraphTask if TRACING.tracer is None else TracedTask)(
+        captures, accumulate, keep, on_tensors, create_graph, only)
     task.start(roots)
     outer, thread.task = thread.task, task
     refused, depth = MODES.saving_refused, thread.depth

@@ -34,8 +34,7 @@ def notify_observers(task: TaskState, node: Node, g: Any, need: int) -> NodeExtr
 def report_node(node: Node, g: Any, need: int) -> None:
     """Counts the rules for the profiler and writes a line to the log; nothing is formatted if the log is off."""
     if counters.ACTIVE:
-        for name in node.rules(need):
-            counters.rule(name)
+        counters.rules(node, need)
     if LOGGER.isEnabledFor(logging.DEBUG):
         gs = g if isinstance(g, (list, tuple)) else [g]
         described = ", ".join(map(describe_grad, gs))

@@ -38,6 +38,7 @@ from .grad_buffers import added, as_array, own, zeros
 from .hook_runner import run_leaf_pre_hooks, run_tensor_hooks, run_with_hooks
 from .observers import LOGGER, notify_observers
 from .task_state import Capture, Root, TaskState
+from .watched_node import run_watched
 
 _by_sequence = attrgetter("sequence_nr")
 _new = object.__new__
@@ -182,8 +183,8 @@ class GraphTask(TaskState):
         """Runs the nodes. One function: a call per node would take 10 % of a small graph's time."""
         needs, captures, buffers, accumulate = self.needs, self.captures, self.buffers, self.accumulate
         release, on_tensors, watchers, root = not self.keep, self.on_tensors, self.watchers, self.root
-        hooked = thread.anomaly or bool(thread.start_hooks)
-        watched = self.watched = hooked or bool(counters.ACTIVE) or LOGGER.isEnabledFor(DEBUG)
+        hooked = thread.anomaly or thread.start_hooks
+        watched = self.watched = hooked or counters.ACTIVE or LOGGER.isEnabledFor(DEBUG)
         adding = not on_tensors and not hooked
         owned = self.owned
         for node in reversed(self.nodes):
@@ -201,8 +202,9 @@ class GraphTask(TaskState):
             if not need and node not in watchers:
                 continue
             if watched:
-                extra = notify_observers(self, node, g, need)
-            if extra is not None:
+                adds = adding and node.adds and (node.edges[0] in owned if node.shows_memory else accumulate)
+                grads = run_watched(self, node, g, need, bool(adds))
+            elif extra is not None:
                 grads = run_with_hooks(self, node, g, need, extra)
             elif adding and node.adds and (node.edges[0] in owned if node.shows_memory else accumulate):
                 grads = run_adding(self, node, g, need)

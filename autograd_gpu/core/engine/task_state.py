@@ -24,7 +24,7 @@ class TaskState(RunningTask):
         "xp",
     )  # fmt: skip
 
-    watched: bool  # whether observers are notified of each node; set when the task runs
+    watched: object  # true if observers are notified of each node; set when the task runs
 
     def __init__(
         self, captures: list[Capture] | None, accumulate: bool, keep: bool, on_tensors: bool, create_graph: bool,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ...modes import MODES, TRANSFORMED
+from ...modes import MODES, RECORDING_MASK, TRANSFORMED
 from ..declare.op import RECORD, OpDef
 from .implementation import run_keeping_saved, shown
 
@@ -25,7 +25,12 @@ class Interpreter:
 
     is_transform = True  # whether checkpoints, backward() and requires_grad_() are refused inside
     sees_backward = True  # whether derivative rules run on tensors inside, so that it sees them
+    only_watches = False  # whether calls have the same results and graph, and use the same memory, without it
     alive = True
+
+    def watch(self, op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
+        """Runs a call with unprepared arguments; for an interpreter that only watches, and is alone on the stack."""
+        raise NotImplementedError
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
         """Runs a call: `args` are prepared by the general path, with a list input as several; all attributes by name.
@@ -111,6 +116,11 @@ def below(interpreter: Interpreter) -> Any:
     """Context manager: what lies below `interpreter`. Does nothing if it is not on the stack."""
     stack = MODES.stack
     return replaced(stack[: stack.index(interpreter)] if interpreter in stack else stack)
+
+
+def only_watched() -> bool:
+    """Whether calls are what they are without the modes that are on: no hooks, no interpreter but watching ones."""
+    return not MODES.bits & ~(RECORDING_MASK | TRANSFORMED) and all(level.only_watches for level in MODES.stack)
 
 
 def in_transform() -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ... import errors
+from ...backend.counters import TRACING
 from ...modes import ANOMALY, GRAD_OFF, MODES
 from ..declare.op import RECORD
 from ..graph.node import Node
@@ -86,7 +87,8 @@ class SavedTensor:
         before, bits = version_of(aliased), MODES.bits
         MODES.bits = bits | GRAD_OFF
         try:
-            packed = pack(aliased, *info)
+            tracer = TRACING.tracer
+            packed = pack(aliased, *info) if tracer is None else tracer.packing(pack, aliased, info)
         finally:
             MODES.bits = bits
         if version_of(aliased) != before:
@@ -113,7 +115,8 @@ class SavedTensor:
         before = ModesBefore()
         try:
             with user_code(False):
-                tensor = unpack(packed)
+                tracer = TRACING.tracer
+                tensor = unpack(packed) if tracer is None else tracer.unpacking(unpack, packed)
         except BaseException:
             before.put_back()
             raise

@@ -13,7 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...backend.arrays import dtypes, strides
-from ...core.extend import FLOAT, INFERENCE_STORAGE, RECORD, Parameter, Tensor, bump_version, plain, public
+from ...core.extend import (
+    FLOAT,
+    INFERENCE_STORAGE,
+    RECORD,
+    Parameter,
+    Tensor,
+    bump_version,
+    only_watched,
+    plain,
+    public,
+)
 from ...modes import GRAD_OFF, INFERENCE, MODES, RECORDING_MASK, TRANSFORMED
 from ..inplace.record import announce, check_result, check_writable, link, refuse_stretched
 from ..inplace.record import in_place as in_place_on_one
@@ -44,7 +54,7 @@ def _write(name: str, call: ListCall) -> list[Tensor]:
     recorded = _check_writable(name, call.tensors, n)
     call = prepared(call)
     promoted = call is not original and any(a is not b for a, b in zip(call.tensors, original.tensors, strict=False))
-    if MODES.bits > RECORDING_MASK or promoted or (recorded and _meet(original, n)):
+    if (MODES.bits > RECORDING_MASK and not only_watched()) or promoted or (recorded and _meet(original, n)):
         _in_order(name, original)
     elif recorded:
         _record(name, call, targets)
@@ -147,7 +157,7 @@ def copy_(input: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = F
     recorded = [check_writable("foreach.copy_", x, y) for x, y in zip(targets, sources, strict=True)]
     plain_ones = all(type(x) in (Tensor, Parameter) and x.shape == y.shape and x.dtype == y.dtype
                       for x, y in zip(targets, sources, strict=True))
-    if MODES.bits <= RECORDING_MASK and not any(recorded) and plain_ones:
+    if (MODES.bits <= RECORDING_MASK or only_watched()) and not any(recorded) and plain_ones:
         for x in targets:
             bump_version(x)
         copy([x._array for x in targets], [y._array for y in sources])

@@ -28,6 +28,7 @@ from ...core.extend import (
     concerns_level,
     give,
     notify_write_listeners,
+    only_watched,
     overwrite,
     plain,
     push_written,
@@ -160,7 +161,8 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     original = plain(x)
     original._storage = None
     op = getattr(function, "op", None)
-    apart = op is None or bool(op.saved) or MODES.bits != 0  # it is unknown who else uses the memory
+    plain_call = MODES.bits == 0 or (MODES.bits == TRANSFORMED and only_watched())
+    apart = op is None or bool(op.saved) or not plain_call  # it is unknown who else uses the memory
     if apart:
         original._array = x._array.copy()
     if in_level:

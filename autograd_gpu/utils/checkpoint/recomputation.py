@@ -17,10 +17,10 @@ from ...random.replay import GeneratorReplay, GeneratorSnapshot
 def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
     """The random numbers of `snapshot` come again, without a snapshot just more of them.
 
-    Watchers of the calls of ops outside do not see those inside, which are no part of the forward pass. Levels of
+    Policies outside do not see the calls inside, which are no part of the forward pass; a profile does. Levels of
     forward mode stay on, so that recomputed tensors have their tangents.
     """
-    levels = tuple([level for level in MODES.stack if isinstance(level, Forward)])
+    levels = tuple([level for level in MODES.stack if isinstance(level, Forward) or level.only_watches])
     with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
         yield
 

@@ -9,6 +9,7 @@ from . import function as function
 from . import graph as graph
 from . import memory as memory
 from . import memory_hook as memory_hook
+from . import nvtx as nvtx
 from . import pinned_memory as pinned_memory
 from . import runtime as runtime
 from . import stream as stream

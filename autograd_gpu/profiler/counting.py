@@ -1,12 +1,11 @@
-"""Machine-independent counts: matrix products, kernel launches, derivative rules."""
+"""count: machine-independent counts of matrix products, kernel launches and derivative rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .backend.counters import ACTIVE, LOCK, Counts
-from .missing_names import getattr_of
+from ..backend.counters import ACTIVE, LOCK, Counts, Observer
 
 
 @contextmanager
@@ -23,14 +22,20 @@ def count() -> Iterator[Counts]:
     {(4, 3, 2): 1}
     """
     counts = Counts()
-    with LOCK:
-        ACTIVE.append(counts)
+    observe(counts)
     try:
         yield counts
     finally:
-        with LOCK:
-            ACTIVE[:] = [c for c in ACTIVE if c is not counts]
+        forget(counts)
 
 
-__all__ = ["Counts", "count"]
-__getattr__ = getattr_of(__name__)
+def observe(observer: Observer) -> None:
+    """Lets an observer hear of what runs, until `forget`."""
+    with LOCK:
+        ACTIVE.append(observer)
+
+
+def forget(observer: Observer) -> None:
+    """Ends what `observe` began."""
+    with LOCK:
+        ACTIVE[:] = [other for other in ACTIVE if other is not observer]
