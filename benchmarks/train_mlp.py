@@ -58,8 +58,10 @@ def make_data(batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
 # ---- the step, in each library --------------------------------------------------------------
 
 
-def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool) -> Step:
-    """step(x, y), one training step of a library with PyTorch's names; answers the loss."""
+def step_and_optimizer(
+    lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool
+) -> tuple[Step, Any]:
+    """step(x, y), one training step of a library with PyTorch's names, which answers the loss; and its optimizer."""
     model = models.sequential(lib, weights, "ReLU", device)
     loss_of = lib.nn.CrossEntropyLoss()
     update = getattr(lib.optim, optimizer)(model.parameters(), lr=LEARNING_RATE[optimizer], **settings)
@@ -71,7 +73,12 @@ def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: st
         update.step()
         return loss
 
-    return step
+    return step, update
+
+
+def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool) -> Step:
+    """The step alone."""
+    return step_and_optimizer(lib, weights, optimizer, device, **settings)[0]
 
 
 def in_turn(lib: ModuleType, step: Step, batch: int, device: str) -> Call:

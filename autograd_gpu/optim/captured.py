@@ -7,13 +7,13 @@ loaded state dicts do what they do without a graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from itertools import chain
+from operator import attrgetter, getitem, is_
 from typing import Any
 
-import numpy as np
-
 from ..backend import is_cuda
-from ..backend.arrays.dtypes import float64
 from ..backend.cuda import live_numbers
 from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers
 from ..backend.optimizers.fused import step_lists
@@ -23,6 +23,8 @@ from .param_groups import Group, way, with_numbers
 from .step_count import own_count
 
 Optimizer = Any  # optimizer.Optimizer, which imports this
+_ITEM: Callable[[list[float], int], float] = getitem
+_ARRAY = attrgetter("_array")
 
 
 def check_capturable(optimizer: Optimizer) -> None:
@@ -54,8 +56,7 @@ def capture_update(
     numbers = {key: update.numbers(live, key) for key in dict.fromkeys(keys)}
     done: list[int] = []
     chosen = way(group)
-    states = [list(states) for states in zip(*update.states, strict=True)]
-    rest = step_lists(optimizer._ag_formula, [*columns, *states], [numbers[key] for key in keys], done,
+    rest = step_lists(optimizer._ag_formula, [*columns, *update.columns], [numbers[key] for key in keys], done,
                       "best" if chosen == "loop" else chosen)  # fmt: skip
     if rest:
         raise RuntimeError(f"a captured step of {type(optimizer).__name__} updates lists of contiguous CUDA parameters "
@@ -81,68 +82,69 @@ class CapturedUpdate:
         if any(slot not in optimizer.state[param] for param in params for slot in self._slots):
             raise RuntimeError(f"{name} makes its state in the first step, which cannot be captured in a CUDA graph: "
                                "each replay would make it anew. Run one step before the capture")
-        self.states = [tuple([optimizer.state[param][slot].array for slot in self._slots]) for param in params]
+        self.columns = [[optimizer.state[param][slot].array for param in params] for slot in self._slots]
+        self._memory = [*arrays, *chain(*self.columns)]
         self._keys: list[tuple[Any, ...]] = []  # of the last replay
-        self._now: list[Any] = []  # the numbers of each row
+        self._group: Group = {}  # its options
 
     def keys(self, group: Group) -> list[tuple[Any, ...]]:
         """The arguments of `_ag_numbers` of the next step, which is not counted."""
-        keys: list[tuple[Any, ...]] = []
         states = [own_count(self._optimizer.state[param]) for param in self._params]
-        self._optimizer._ag_advance(states, group, [False] * len(states), keys)
-        self._compute(group, keys)
-        return keys
-
-    def _compute(self, group: Group, keys: list[tuple[Any, ...]]) -> None:
-        computed = {key: self._optimizer._ag_numbers(group, *key) for key in set(keys)}
-        self._keys, self._now = keys, [computed[key] for key in keys]
+        self._keys, self._group = [], group
+        self._optimizer._ag_advance(states, group, [False] * len(states), self._keys)
+        return self._keys
 
     def numbers(self, live: LiveNumbers, key: tuple[Any, ...]) -> Any:
         """The formula's hyperparameters for the rows with this key, live."""
         rows = [i for i, other in enumerate(self._keys) if other == key]
-        row = rows[0]
-        live.place(0, partial(self._check_same, rows))
-        kind = type(self._now[row])
-        return kind(*[LiveNumber(live, partial(self._field, row, name), name) for name in kind._fields])
+        now = self._optimizer._ag_numbers(self._group, *key)
+        values, kind = list(now), type(now)
+        live.place(0, partial(self._compute, rows, values))
+        return kind(*[LiveNumber(live, partial(_ITEM, values, i), name) for i, name in enumerate(kind._fields)])
 
-    def _field(self, row: int, name: str) -> float:
-        return float(getattr(self._now[row], name))
-
-    def advance(self) -> np.ndarray:
-        """Counts a step, and computes its numbers."""
+    def advance(self) -> tuple[()]:
+        """Counts a step."""
         optimizer = self._optimizer
         group = with_numbers(optimizer.param_groups[self._number])
         if list(optimizer._ag_slots(group)) != self._slots:
             raise RuntimeError(f"an option of {type(optimizer).__name__} was changed, such as momentum to or from 0, "
                                f"and takes the state {list(optimizer._ag_slots(group))}; the captured step has "
                                f"{self._slots}: capture the step again")
-        self._bring_back()
-        keys: list[tuple[Any, ...]] = []
-        optimizer._ag_advance([optimizer.state[p] for p in self._params], group, [False] * len(self._params), keys)
-        try:
-            self._compute(group, keys)
-        except BaseException:
-            self._keys = keys
-            self.retreat()
-            raise
+        states = [optimizer.state[param] for param in self._params]
+        if not self._are_in_place(states):
+            self._bring_back()
+        self._keys, self._group = [], group
+        optimizer._ag_advance(states, group, [False] * len(states), self._keys)
         for param in self._params:
             bump_version(param)
-        return np.empty(0, float64)
+        return ()
 
     def retreat(self) -> None:
         """Takes back what `advance` has counted, for a replay that does not come."""
         for param, key in zip(self._params, self._keys, strict=True):
             self._optimizer._ag_retreat(self._optimizer.state[param], key)
 
-    def _check_same(self, rows: list[int]) -> np.ndarray:
-        if len({self._keys[i] for i in rows}) != 1:
+    def _compute(self, rows: list[int], values: list[float]) -> tuple[()]:
+        """Puts the numbers of the counted step into `values`; RuntimeError if `rows` take different ones."""
+        keys = self._keys
+        key = keys[rows[0]]
+        if keys.count(key) < len(keys) and any(keys[i] != key for i in rows):
             raise RuntimeError(f"parameters of {type(self._optimizer).__name__} that had taken the same number of "
                                "steps when the step was captured have taken different ones now: capture it again")
-        return np.empty(0, float64)
+        values[:] = self._optimizer._ag_numbers(self._group, *key)
+        return ()
+
+    def _are_in_place(self, states: list[dict[str, Any]]) -> bool:
+        """Whether parameters and states are the arrays that the graph uses; every replay asks, so without a loop."""
+        try:
+            present = [_ARRAY(state[slot]) for slot in self._slots for state in states]
+        except KeyError:  # state that `_bring_back` misses, too
+            return False
+        return all(map(is_, chain(map(_ARRAY, self._params), present), self._memory))
 
     def _bring_back(self) -> None:
         """Puts state that was loaded since into the memory that the graph uses."""
-        for param, array, states in zip(self._params, self._arrays, self.states, strict=True):
+        for param, array, *states in zip(self._params, self._arrays, *self.columns, strict=True):
             if param.array.data.ptr != array.data.ptr:
                 raise RuntimeError(f"a parameter of shape {list(param.shape)} has other memory than when the step was "
                                    "captured, which the graph would not update: write into it, as load_state_dict does "

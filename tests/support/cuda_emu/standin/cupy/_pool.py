@@ -36,6 +36,10 @@ class Segment:
         pooled = SETTINGS.addresses == "pool" or not SETTINGS.computes
         self.start = SPACE_OF_ALL.reserve(size // UNIT * SPREAD) if pooled else None
 
+    def __del__(self) -> None:
+        for _, _, block in self.captured:
+            block.reused = "given it back to the device"
+
     def address(self, low: int) -> int | None:
         """Of the chunk that begins at `low`; None: of its own for each block."""
         return None if self.start is None else self.start + low // UNIT * SPREAD + UNIT
@@ -135,7 +139,7 @@ class PooledMemory(BaseMemory):
         high = chunk.low + chunk.size
         for low, end, old in chunk.segment.captured:
             if low < high and chunk.low < end and capture is None:  # graphs may share a pool
-                old.reused = True
+                old.reused = "given it away again"
         if capture is not None:
             block.capture = capture
             chunk.segment.captured.append((chunk.low, high, block))
