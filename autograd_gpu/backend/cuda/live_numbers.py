@@ -23,6 +23,7 @@ from ..arrays.dtypes import float64, uint64
 from . import runtime
 
 SLOTS = 8192  # of 8 bytes
+MOST_AHEAD = 64  # replays that wait for the device before the host does
 Refresh = Callable[[], Any]  # returns a tuple or list of floats, or an array in float64 or uint64
 Undo = Callable[[], None]
 # By device, buffers whose copies may still have to run: of all graphs, since a graph may be dropped before that.
@@ -109,9 +110,10 @@ class LiveNumbers:
 
 
 def _free_buffer(module: Any, ring: deque[_Buffer]) -> _Buffer:
-    """Page-locked memory that no copy reads any more."""
+    """Page-locked memory that no copy reads any more; waits for the device if it is far behind."""
     with _LOCK:
-        if ring and ring[0].copied.done:
+        if ring and (len(ring) >= MOST_AHEAD or ring[0].copied.done):
+            ring[0].copied.synchronize()
             return ring.popleft()
     return _Buffer(module)
 
