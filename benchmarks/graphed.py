@@ -1,4 +1,7 @@
-"""Steps captured as CUDA graphs, ours and PyTorch's: contenders on CUDA beside the same steps without."""
+"""Steps captured as CUDA graphs, ours and PyTorch's: contenders on CUDA beside the same steps without.
+
+PyTorch's are made in two ways: by hand (TorchGraph), and by torch.compile in the mode "reduce-overhead" (compiled).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,12 @@ from typing import Any
 
 import autograd_gpu as ag
 
+from .report import COMPILED, GRAPH, TORCH_GRAPH
+from .timing import Call
+
 Step = Callable[..., Any]
 WARMUP = 3  # calls before the capture, which are steps of the training, as ours are
+NEED_CUDA = dict.fromkeys((GRAPH, TORCH_GRAPH, COMPILED), "CUDA graphs need CUDA")  # why they are absent on the CPU
 
 
 def graphed(lib: ModuleType, step: Step) -> Step:
@@ -44,3 +51,30 @@ class TorchGraph:
             result = self.step(*inputs)
         current.wait_stream(self.stream)
         return result
+
+
+def compiled(torch: ModuleType, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of PyTorch, compiled; each call overwrites the results of the one before."""
+    fast = torch.compile(function, mode="reduce-overhead")
+
+    def call(*inputs: Any) -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return fast(*inputs)
+
+    return call
+
+
+def results_of(calls: dict[str, Call], work: Callable[[str, Call], Any]) -> tuple[dict[str, Any], list[str]]:
+    """work(name, call) by name. If PyTorch's compiler refuses, its contender leaves `calls`, and a note says why."""
+    results: dict[str, Any] = {}
+    notes: list[str] = []
+    for name, call in list(calls.items()):
+        try:
+            results[name] = work(name, call)
+        except Exception as error:
+            if name != COMPILED:
+                raise
+            del calls[name]
+            reason = next(iter(str(error).splitlines()), "")
+            notes.append(f"{name}: not measured, {type(error).__name__}: {reason}")
+    return results, notes

@@ -2,8 +2,8 @@
 
 Ours is `vmap(hessian(model))`, `laplacian`, `hessian_diagonal` and `hvp` with the method "auto"; further contenders are
 its other methods and a loop over gradients. PyTorch runs the same loop, torch.func vmap(jacfwd(jacrev(model))), JAX
-jit(vmap(hessian(model))). On CUDA our "auto" and PyTorch's loop run as CUDA graphs, too, where the activation is the
-first. hessian_calls.py has the code.
+jit(vmap(hessian(model))). On CUDA our "auto" and PyTorch's loop run as CUDA graphs, too, and its torch.func through
+torch.compile, where the activation is the first. hessian_calls.py has the code.
 
 Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
 (hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
@@ -25,10 +25,10 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, list_of, make_parser, require_agreement, run_workload
-from .graphed import WARMUP
+from .graphed import NEED_CUDA, WARMUP, results_of
 from .hessian_calls import METHODS, Problem, calls_for
 from .peers import clock_for, load_peers
-from .report import GRAPH, LOOP, TORCH_GRAPH, Report
+from .report import COMPILED, LOOP, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "hessian"
@@ -131,18 +131,23 @@ def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType]
     with matmul_precision(case.precision, present, args.device):
         graphs = device_kind(args.device) == "cuda" and case.activation == args.activations[0] and quantity != "hvp"
         calls = calls_for(problem, case.methods, present, graphs)
-        modules = {name: present.get("torch" if name == TORCH_GRAPH else name, ag) for name in calls}
-        for name in {GRAPH, TORCH_GRAPH} & set(calls):
-            for _ in range(WARMUP):
-                calls[name]()
-        require_agreement({name: call() for name, call in calls.items()}, TOLERANCE[case.precision], case.label)
+        results, notes = results_of(calls, lambda name, call: warmed(name, call)())
+        modules = {name: present.get("torch" if name in (TORCH_GRAPH, COMPILED) else name, ag) for name in calls}
+        require_agreement(results, TOLERANCE[case.precision], case.label)
         counts = {
             name: count(modules[name], call, problem)
-            for name, call in calls.items() if name not in (GRAPH, TORCH_GRAPH)
+            for name, call in calls.items() if name not in NEED_CUDA
         }  # fmt: skip
         contenders = [Contender(name, call, clock_for(modules[name], args.device)) for name, call in calls.items()]
         quick = {"sample_s": 1e-4, "pause_s": 0.0} if args.tiny else {}
-        report.add(case.label, interleave(contenders, args.repeats, **quick), counts=counts)
+        report.add(case.label, interleave(contenders, args.repeats, **quick), counts=counts, notes=notes)
+
+
+def warmed(name: str, call: Call) -> Call:
+    """The call, after those that come before a graph."""
+    for _ in range(WARMUP if name in NEED_CUDA else 0):
+        call()
+    return call
 
 
 # ---- cases ----------------------------------------------------------------------------------
@@ -218,6 +223,8 @@ def run(args: argparse.Namespace) -> Report:
         args.widths, args.numbers_of_inputs, args.width_there = (8, 16), (2, 10), 8
         args.small_widths, args.small_batch = (8,), 24
     present, absent = load_peers(args.peers, PEERS, args.device)
+    if kind == "cpu":
+        absent |= NEED_CUDA
     network = f"{INPUTS} -> {args.layers} x {args.hidden} -> {OUTPUTS}"
     title = f"Second derivatives, {network}, batch {args.batch}, {args.device}"
     swept = {name: list(sweep(args)) for name, sweep in SWEEPS.items() if name in args.sweeps}

@@ -12,9 +12,9 @@ import numpy as np
 import autograd_gpu as ag
 
 from . import models
-from .graphed import graphed
+from .graphed import compiled, graphed
 from .peers import jax_device
-from .report import GRAPH, LOOP, OURS, TORCH_GRAPH
+from .report import COMPILED, GRAPH, LOOP, OURS, TORCH_GRAPH
 from .timing import Call
 
 METHODS = ("push", "pull", "nested", LOOP)  # of ours, beside what "auto" takes
@@ -132,6 +132,18 @@ def by_torch_func(quantity: str) -> By:
     return derivative
 
 
+def by_compiler(quantity: str) -> By:
+    """The same through torch.compile; one for each case, since it keeps what it has compiled."""
+    derivative, fast = by_torch_func(quantity), list[Any]()
+
+    def call(torch: ModuleType, model: Any, x: Any, direction: Any) -> Derivatives:
+        if not fast:
+            fast.append(compiled(torch, lambda x, direction: derivative(torch, model, x, direction)))
+        return tuple([result.clone() for result in fast[0](x, direction)])
+
+    return call
+
+
 def jax_call(jax: ModuleType, problem: Problem) -> Call:
     """What to time for JAX: jit(vmap(hessian(model))), and what is taken from it."""
     device = jax_device(jax, problem.device)
@@ -220,6 +232,7 @@ def calls_for(
             calls[name] = eager_call(module, problem, loop, is_loop=True)
             if graphs:
                 calls[TORCH_GRAPH] = eager_call(module, problem, loop, is_loop=True, as_graph=True)
+                calls[COMPILED] = eager_call(module, problem, by_compiler(problem.quantity), is_loop=False)
         else:
             calls[name] = eager_call(module, problem, by_torch_func(problem.quantity), is_loop=False)
     return calls

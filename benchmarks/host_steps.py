@@ -32,6 +32,7 @@ import numpy as np
 import autograd_gpu as ag
 
 from . import models, optimizer_step, train_mlp
+from .graphed import graphed
 from .hessian_calls import Problem, by_loop, by_transform, eager_call
 from .report import OURS
 from .saved_memory import Run
@@ -51,6 +52,20 @@ GENERATED = "<generated"  # the files of the functions that the package writes i
 def mlp(optimizer: str, batch: int) -> Call:
     """A training step of 784-256-256-10."""
     return train_mlp.eager_step(ag, models.make_weights([784, 256, 256, 10]), batch, optimizer, DEVICE)
+
+
+def captured_mlp(optimizer: str, batch: int) -> Call:
+    """The same step as a CUDA graph: inputs and the numbers of the step are copied in, the loss out; and a schedule."""
+    weights = models.make_weights([784, 256, 256, 10])
+    step, update = train_mlp.step_and_optimizer(ag, weights, optimizer, DEVICE, capturable=True)
+    replay = train_mlp.in_turn(ag, graphed(ag, step), batch, DEVICE)
+    schedule = ag.optim.lr_scheduler.CosineAnnealingLR(update, T_max=10**9)
+
+    def call() -> None:
+        replay()
+        schedule.step()
+
+    return call
 
 
 def hessian(loop: bool, backward: bool) -> Call:
@@ -85,6 +100,7 @@ def save_on_cpu(pin_memory: bool) -> Callable[[], Any]:
 STEPS: dict[str, Callable[[], Call]] = {
     **{f"MLP, {optimizer}, batch {batch}": lambda optimizer=optimizer, batch=batch: mlp(optimizer, batch)
        for optimizer in ("SGD", "Adam") for batch in (8, 128)},
+    "MLP, Adam, batch 8, graph and schedule": lambda: captured_mlp("Adam", 8),
     "Hessian, loop of grad": lambda: hessian(True, False),
     "Hessian, loop of grad, with backward": lambda: hessian(True, True),
     "Hessian, vmap(hessian)": lambda: hessian(False, False),

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .op_tables import APART, row
-from .report import GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, three_digits
+from .report import COMPILED, GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, three_digits
 
 TITLES = {
     OURS: "autograd_gpu",
     GRAPH: "our graph",
     TORCH_GRAPH: "PyTorch's graph",
+    COMPILED: "torch.compile",
     LOOP: "a loop of ours",
     "torch": "PyTorch",
     "torch.func": "torch.func",

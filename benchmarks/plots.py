@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, Report, three_digits
+from .report import COMPILED, GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, Report, three_digits
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -20,6 +20,7 @@ COLOURS = {
     LOOP: "#bee3f8",
     GRAPH: "#2c5282",
     TORCH_GRAPH: "#9c4221",
+    COMPILED: "#dd8a50",
 }
 INK = "#2d3748"
 

@@ -3,12 +3,14 @@
 Twenty linear layers of 1024 with Tanh or ReLU behind each but the last, default weights, batch 4096, and the mean
 square of the result. PyTorch runs its own `save_on_cpu` and `checkpoint_sequential`, and pairs of hooks written by
 hand as its documentation shows them, which pack what two nodes save twice. Errors are those of the weight gradients,
-||g - g0|| / ||g0|| by Frobenius norms, of the worst layer, against the same library without hooks.
+||g - g0|| / ||g0|| by Frobenius norms, of the worst layer, against the same library without hooks. On CUDA our steps
+without hooks and with offloading run as CUDA graphs, too: their bytes, held and peak, are those of the graph's pool.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
@@ -20,15 +22,17 @@ import autograd_gpu as ag
 
 from .common import device_kind, list_of, make_parser, require_agreement, run_workload, to_numpy
 from .counting import held_bytes, peak_bytes
+from .graphed import NEED_CUDA, WARMUP
 from .models import make_weights, sequential
 from .peers import clock_for, load_peers
-from .report import OURS, Report
+from .report import GRAPH, OURS, Report
 from .timing import Contender, Timing, interleave
 
 NAME = "saved_memory"
 PEERS = ("torch",)
 SEGMENTS = 5  # of checkpoint_sequential: about the root of the number of layers
 WITHOUT, CHECKPOINT = "no hooks", "checkpoint"
+AS_GRAPHS = (WITHOUT, "offload")  # on CUDA
 MIB = 1 << 20
 SLAB = 512 * MIB  # holds the activations, 16 MiB each
 
@@ -130,6 +134,40 @@ class Run:
         return [to_numpy(p.grad) for p in self.net.parameters() if p.ndim == 2]
 
 
+class CapturedRun(Run):
+    """A run of ours whose steps are replays of a CUDA graph; `refused` says why not, if the library refuses."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.lib, run.net, run.x, run.name, run.context)
+        self.graphed = ag.cuda.make_graphed_step(run.step, warmup=WARMUP)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(WARMUP + 1):
+                self.step()
+        self.refused = "" if self.graphed.graphs else " ".join([str(warning.message) for warning in said])
+
+    def step(self) -> None:
+        self.graphed()
+
+    @property
+    def bytes(self) -> int:
+        """Of the graph's pool."""
+        return int(self.graphed._pool.memory.total_bytes())
+
+
+def captured(runs: dict[str, Run]) -> tuple[dict[str, Run], dict[str, list[str]]]:
+    """Runs as CUDA graphs by name, and for hooks that the library refuses in a graph notes that say so."""
+    made: dict[str, Run] = {}
+    notes: dict[str, list[str]] = {}
+    for name in AS_GRAPHS:
+        run = CapturedRun(runs[name])
+        if run.refused:
+            notes[name] = [f"as a CUDA graph refused: {run.refused}"]
+        else:
+            made[f"{name}, {GRAPH}"] = run
+    return made, notes
+
+
 def worst(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
     """The relative error of the worst gradient."""
     return max(
@@ -140,7 +178,9 @@ def worst(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
 def counts_of(run: Run, expected: list[np.ndarray], device: str) -> dict[str, Any]:
     """The error, and of ours the bytes."""
     counts: dict[str, Any] = {"error": float(f"{worst(run.gradients(), expected):.2g}")}
-    if run.lib is ag:
+    if isinstance(run, CapturedRun):
+        counts["MiB held"] = counts["peak MiB"] = float(f"{run.bytes / MIB:.4g}")
+    elif run.lib is ag:
         run.step()
         counts["MiB held"] = float(f"{held_bytes(device, run.loss) / MIB:.4g}")
         for parameter in run.net.parameters():
@@ -164,26 +204,32 @@ def measure(report: Report, present: dict[str, ModuleType], activation: str, arg
     expected = {library: by_name[WITHOUT].gradients() for library, by_name in runs.items()}
     # rounding moves a number near zero across it, and that changes ReLU's derivative from 0 to 1
     require_agreement(expected, 1e-2 if activation == "ReLU" else 1e-3, f"gradients, {activation}")
+    notes: dict[str, list[str]] = {}
+    if device_kind(args.device) == "cuda":
+        graphs, notes = captured(runs[OURS])
+        runs[OURS] |= graphs
     counts = {
         library: {name: counts_of(run, expected[library], args.device) for name, run in by_name.items()}
         for library, by_name in runs.items()
     }
     contenders = [
         Contender(f"{library} {name}", run.step, clock_for(run.lib, args.device))
-        for name in hooks[OURS] for library, by_name in runs.items() if (run := by_name.get(name)) is not None
+        for name in runs[OURS] for library, by_name in runs.items() if (run := by_name.get(name)) is not None
     ]
     timings = interleave(contenders, args.repeats, sample_s=args.sample_s)
-    add_cases(report, activation, timings, counts)
+    add_cases(report, activation, timings, counts, notes)
 
 
 def add_cases(
-    report: Report, activation: str, timings: dict[str, Timing], counts: dict[str, dict[str, dict[str, Any]]]
+    report: Report, activation: str, timings: dict[str, Timing], counts: dict[str, dict[str, dict[str, Any]]],
+    further: dict[str, list[str]],
 ) -> None:
     """A case for each hook, and its step time relative to that without."""
     for name in counts[OURS]:
         taken = {library: timings[f"{library} {name}"] for library in counts if name in counts[library]}
         held = counts[OURS][name]["MiB held"], counts[OURS][WITHOUT]["MiB held"]
         notes = [f"{held[0] / held[1]:.3f} of the bytes without hooks, error {counts[OURS][name]['error']:.1e}"]
+        notes += further.get(name, [])
         named = {library: counts[library][name] for library in taken}
         report.add(f"{activation}, {name}", taken, counts=named, notes=notes)
         if name != WITHOUT:
@@ -199,11 +245,14 @@ def run(args: argparse.Namespace) -> Report:
         args.layers, args.width, args.batch = 3, 32, 256
     args.sample_s = 1e-3 if args.tiny else 0.02
     present, absent = load_peers(args.peers, PEERS, args.device)
+    graphs = [f"{WITHOUT}, {GRAPH}"] if device_kind(args.device) == "cuda" else []
+    if not graphs:
+        absent[GRAPH] = NEED_CUDA[GRAPH]
     config = {"layers": args.layers, "width": args.width, "batch": args.batch, "tiny": args.tiny}
     title = f"Saved for backward, {args.layers} layers of {args.width}, batch {args.batch}, ms a step, {args.device}"
     report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
     hooks = our_hooks(ag, args.device, 0)
-    cases = {activation: [f"{activation}, {hook}" for hook in hooks] for activation in args.activations}
+    cases = {activation: [f"{activation}, {hook}" for hook in (*hooks, *graphs)] for activation in args.activations}
     report.plan(case for group in cases.values() for case in group)
     for activation, group in cases.items():
         with report.attempt(*group):

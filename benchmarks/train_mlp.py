@@ -3,8 +3,8 @@
 Each library runs the step that its users write, on the same batches from the same weights.
 PyTorch: zero_grad(set_to_none=True), and the fastest of the optimizer's own variants (default,
 foreach, fused), which a note names. JAX: one jitted step that donates its state, Adam written
-out. On CUDA our step and PyTorch's run as CUDA graphs, too (graphed.py). All steps are checked
-against each other before they are timed.
+out. On CUDA our step and PyTorch's run as CUDA graphs, too, PyTorch's also by torch.compile
+(graphed.py). All steps are checked against each other before they are timed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, make_parser, require_agreement, run_workload
-from .graphed import WARMUP, Step, graphed
+from .graphed import NEED_CUDA, WARMUP, Step, compiled, graphed, results_of
 from .peers import clock_for, jax_device, load_peers
-from .report import GRAPH, OURS, TORCH_GRAPH, Report
+from .report import COMPILED, GRAPH, OURS, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "train_mlp"
@@ -58,8 +58,10 @@ def make_data(batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
 # ---- the step, in each library --------------------------------------------------------------
 
 
-def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool) -> Step:
-    """step(x, y), one training step of a library with PyTorch's names; answers the loss."""
+def step_and_optimizer(
+    lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool
+) -> tuple[Step, Any]:
+    """step(x, y), one training step of a library with PyTorch's names, which answers the loss; and its optimizer."""
     model = models.sequential(lib, weights, "ReLU", device)
     loss_of = lib.nn.CrossEntropyLoss()
     update = getattr(lib.optim, optimizer)(model.parameters(), lr=LEARNING_RATE[optimizer], **settings)
@@ -71,7 +73,12 @@ def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: st
         update.step()
         return loss
 
-    return step
+    return step, update
+
+
+def step_on(lib: ModuleType, weights: models.Weights, optimizer: str, device: str, **settings: bool) -> Step:
+    """The step alone."""
+    return step_and_optimizer(lib, weights, optimizer, device, **settings)[0]
 
 
 def in_turn(lib: ModuleType, step: Step, batch: int, device: str) -> Call:
@@ -94,6 +101,29 @@ def graphed_step(
     if optimizer != "SGD":
         settings["capturable"] = True
     return in_turn(lib, graphed(lib, step_on(lib, weights, optimizer, device, **settings)), batch, device)
+
+
+def compiled_step(
+    torch: ModuleType, weights: models.Weights, batch: int, optimizer: str, device: str, **settings: bool
+) -> Call:
+    """PyTorch's step by its compiler: the loss as one function, the optimizer's step as another, as its manual has it.
+
+    The loss is copied, since the next call overwrites it.
+    """
+    if optimizer != "SGD":
+        settings["capturable"] = True
+    model, loss_of = models.sequential(torch, weights, "ReLU", device), torch.nn.CrossEntropyLoss()
+    update = getattr(torch.optim, optimizer)(model.parameters(), lr=LEARNING_RATE[optimizer], **settings)
+    loss_of_batch, move = compiled(torch, lambda x, y: loss_of(model(x), y)), torch.compile(update.step)
+
+    def step(x: Any, y: Any) -> Any:
+        update.zero_grad(set_to_none=True)
+        loss = loss_of_batch(x, y)
+        loss.backward()
+        move()
+        return loss.detach().clone()
+
+    return in_turn(torch, step, batch, device)
 
 
 def jax_update(jax: ModuleType, optimizer: str) -> Any:
@@ -182,6 +212,7 @@ def steps_for(
         steps["torch"] = eager_step(torch, weights, batch, optimizer, args.device, **settings)
         if on_cuda:
             steps[TORCH_GRAPH] = graphed_step(torch, weights, batch, optimizer, args.device, **settings)
+            steps[COMPILED] = compiled_step(torch, weights, batch, optimizer, args.device, **settings)
     if "jax" in present:
         steps["jax"] = jax_step(present["jax"], weights, batch, optimizer, args.device)
     return steps
@@ -203,9 +234,10 @@ def measure(
         listed = ", ".join(f"{name} {seconds * 1e3:.3f} ms" for name, seconds in medians.items())
         notes = [f"torch runs its {variant} optimizer, the fastest of {listed}"]
     steps = steps_for(present, weights, batch, optimizer, args, variant)
-    losses = {name: [step() for _ in range(CHECK_STEPS)] for name, step in steps.items()}
+    losses, refused = results_of(steps, lambda name, step: [step() for _ in range(CHECK_STEPS)])
+    notes += refused
     require_agreement(losses, 1e-3, f"{label}: losses of the first {CHECK_STEPS} steps")
-    modules = {OURS: ag, GRAPH: ag, **present, TORCH_GRAPH: present.get("torch", ag)}
+    modules = {OURS: ag, GRAPH: ag, **present, **dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))}
     contenders = [
         Contender(name, step, clock_for(modules[name], args.device)) for name, step in steps.items()
     ]
@@ -229,6 +261,8 @@ def run(args: argparse.Namespace) -> Report:
     if args.tiny:
         args.batches, args.hidden, args.sample_s = "8", 16, 1e-3
     present, absent = load_peers(args.peers, PEERS, args.device)
+    if device_kind(args.device) == "cpu":
+        absent |= NEED_CUDA
     title = f"Training step, 784-{args.hidden}-{args.hidden}-10, {args.device}"
     config = {"sizes": [784, args.hidden, args.hidden, 10], "batches": args.batches, "tiny": args.tiny}
     report = Report(NAME, title, device_kind(args.device), config, absent, args.json)

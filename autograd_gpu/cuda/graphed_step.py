@@ -40,6 +40,7 @@ class StaticCall:
 
     def __init__(self, function: Callable[..., Any], leaves: Sequence[Any], spec: Any, stream: Any, pool: Any) -> None:
         xp = runtime.cupy()
+        self._empty = xp.empty
         self.leaves = [_static(xp, leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._inputs = [(i, leaf.array) for i, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
         self.graph, self._pool = CUDAGraph(), pool
@@ -53,15 +54,15 @@ class StaticCall:
 
     def fits(self) -> bool:
         """Whether a replay would do what the call does: not if `.grad`s that it adds to were replaced."""
-        return next(self.graph._assumed(), None) is None
+        return not self.graph._assumed()
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Replays the call with other inputs; the results are copies."""
-        stream, empty = runtime.current.stream(), runtime.cupy().empty
+        stream, empty = runtime.current.stream(), self._empty
         self._pool.order(stream)
         for i, static in self._inputs:
-            copied(leaves[i].array, static, stream)
-        self.graph.replay()
+            copied(leaves[i]._array, static, stream)
+        self.graph._launch(self.graph._recording_of("replay"), stream)
         return self._spec.unflatten([
             constant if array is None else wrap(copied(array, empty(array.shape, array.dtype), stream))
             for array, constant in zip(self._results, self._constants, strict=True)
@@ -109,15 +110,16 @@ class GraphedStep:
         return f"<graphed {getattr(self._step, '__qualname__', self._step)}: {self.graphs} graphs>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if capture.is_capturing():  # part of another graph
+        if self._is_captured():  # as a part of another graph
             return _detached(self._step(*args, **kwargs))
-        leaves, spec = pytrees.flatten((args, kwargs))
+        leaves, structure = _parts(args, kwargs)
         with self._lock:
             try:
-                kind = self._kind(leaves, spec)
+                kind = self._kind(leaves, structure)
             except _Unfit as reason:
                 return self._eagerly(str(reason), args, kwargs)
-            for captured in [captured for captured in kind.captured if captured.fits()][:1]:
+            captured = next((captured for captured in kind.captured if captured.fits()), None)
+            if captured is not None:
                 try:
                     return captured(leaves)
                 except capture.StaleGraphError as error:
@@ -129,7 +131,7 @@ class GraphedStep:
                 kind.calls += 1
                 return _detached(self._step(*args, **kwargs))
             try:
-                return self._capture(kind, leaves, spec)(leaves)
+                return self._capture(kind, args, kwargs)(leaves)
             except (CaptureError, _Unfit) as error:
                 if isinstance(error.__cause__, capture.NotReadyError):
                     LOGGER.info("%r: not captured yet: %s", self, error)
@@ -137,22 +139,26 @@ class GraphedStep:
                 kind.refused = True
                 return self._eagerly(str(error), args, kwargs)
 
+    def _is_captured(self) -> bool:
+        if self._pool is None:  # and there may be no device
+            return capture.is_capturing()
+        return capture.is_captured(runtime.current.stream())
+
     def warm_up(self, args: tuple[Any, ...]) -> None:
         """Calls the step with `args` as often as a capture wants, and captures it."""
         for _ in range(self._warmup):
             self(*args)
-        leaves, spec = pytrees.flatten((args, {}))
         try:
-            kind = self._kind(leaves, spec)
+            kind = self._kind(*_parts(args, {}))
             if not kind.refused:
-                self._capture(kind, leaves, spec)
+                self._capture(kind, args, {})
         except (CaptureError, _Unfit) as error:
             kind.refused = True
             self._warn(str(error))
 
-    def _kind(self, leaves: Sequence[Any], spec: Any) -> _Kind:
+    def _kind(self, leaves: Sequence[Any], structure: Any) -> _Kind:
         """The kind of inputs; _Unfit for those whose calls cannot be replays."""
-        if not runtime.is_available():
+        if self._pool is None and not runtime.is_available():
             raise _Unfit("there is no CUDA device")
         here, bits = runtime.current.device(), modes.MODES.bits
         if only_watched():  # a profile: the graph is the same without it
@@ -161,7 +167,7 @@ class GraphedStep:
             raise _Unfit("it is called inside a function transform, saved-tensor hooks or anomaly mode; use them "
                          "inside of the step instead")
         words = [_word(i, leaf, here) for i, leaf in enumerate(leaves)]
-        key = (spec, here, bits, modes.float32_matmul.precision, *words)
+        key = (structure, here, bits, modes.float32_matmul.precision, *words)
         try:
             kind = self._kinds.get(key)
         except TypeError:
@@ -172,13 +178,14 @@ class GraphedStep:
             kind = self._kinds[key] = _Kind()
         return kind
 
-    def _capture(self, kind: _Kind, leaves: Sequence[Any], spec: Any) -> StaticCall:
+    def _capture(self, kind: _Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticCall:
         if self.graphs >= MOST:
             raise _Unfit(f"it has {MOST} graphs already; what changes with each call must be a tensor, not a number, "
                          "and reset() drops the graphs")
         if self._pool is None:
             self._pool = capture.GraphPool()
             self._stream = runtime.cupy().cuda.Stream(non_blocking=True)
+        leaves, spec = pytrees.flatten((args, kwargs))
         try:
             captured = StaticCall(self._step, leaves, spec, self._stream, self._pool)
         except BaseException:
@@ -202,12 +209,19 @@ class GraphedStep:
             warn_user(f"{self!r} runs without a graph: {reason}")
 
 
+def _parts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], Any]:
+    """The leaves of the arguments and what tells their structure; of tensors alone, as in most calls, their number."""
+    if not kwargs and all(isinstance(x, Tensor) for x in args):
+        return args, len(args)
+    return pytrees.flatten((args, kwargs))
+
+
 def _word(i: int, leaf: Any, here: int) -> Any:
     """What a graph depends on of an input: of a tensor shape and dtype, of anything else the value."""
     if not isinstance(leaf, Tensor):
         return type(leaf), leaf.hex() if type(leaf) is float else leaf  # -0.0 is not 0.0, and NaN is NaN
-    array = leaf.array
-    if not leaf.is_cuda:
+    array = leaf._array
+    if not isinstance(array, runtime.cupy().ndarray):
         raise _Unfit(f"input {i} is a tensor in host memory; move it to the device first")
     if array.data.device_id != here:
         raise _Unfit(f"input {i} is on cuda:{array.data.device_id}, but the current device is cuda:{here}")

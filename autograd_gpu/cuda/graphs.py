@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -63,6 +62,7 @@ class CUDAGraph:
         self._open: ExitStack | None = None  # between capture_begin and capture_end
         self._journal: journals.Journal = journals.Journal()
         self._grads: list[tuple[Any, Any]] = []  # leaves, and what their .grad is after a replay
+        self._adding: list[journals.Entry] = []  # of leaves to whose .grad the work adds
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "relaxed") -> None:
         """Begins to record the current stream, which must not be the default stream; `graph` is more convenient.
@@ -98,6 +98,7 @@ class CUDAGraph:
                 explain(error, None)
                 raise
         self._grads = [(entry.leaf, entry.leaf._grad) for entry in self._journal.values()]
+        self._adding = [entry for entry in self._journal.values() if entry.adds]
 
     def _abandon(self, error: BaseException) -> None:
         """Ends the recording because of `error`; raises it, with the name of the op if a capture refuses it."""
@@ -128,7 +129,8 @@ class CUDAGraph:
         RuntimeError if it adds to the tensor that was the `.grad` of a leaf, and is not any more.
         """
         recording = self._recording_of("replay")
-        if capture.is_captured(runtime.current.stream()):
+        stream = runtime.current.stream()
+        if capture.is_captured(stream):
             raise RuntimeError("a CUDA graph cannot be replayed while its stream is being captured: capture the code "
                                "that it was made of instead")
         entry = next((entry for entry in self._assumed() if entry.before is not None), None)
@@ -136,19 +138,23 @@ class CUDAGraph:
             raise RuntimeError(f"the graph adds to the .grad of a leaf of shape {list(entry.leaf.shape)}, which was "
                                "another tensor when it was captured; set it to that, or let the captured code begin "
                                "with zero_grad()")
-        recording.launch()
+        self._launch(recording, stream)
+
+    def _launch(self, recording: capture.Recording, stream: Any) -> None:
+        """`replay` behind its checks."""
+        recording.launch(stream)
         for leaf, grad in self._grads:
             leaf._grad = grad
 
-    def _assumed(self) -> Iterator[journals.Entry]:
+    def _assumed(self) -> list[journals.Entry]:
         """The leaves to whose `.grad` the work adds, if that is another tensor now, or None only now or then."""
-        return (entry for entry in self._journal.values() if entry.adds and entry.leaf._grad is not entry.before)
+        return [entry for entry in self._adding if entry.leaf._grad is not entry.before]
 
     def reset(self) -> None:
         """Drops the recorded work and, once its results are dropped, its memory."""
         if self._open is not None:
             raise RuntimeError("Called CUDAGraph::reset during a capture; end it before")
-        self._recording, self._journal, self._grads = None, journals.Journal(), []
+        self._recording, self._journal, self._grads, self._adding = None, journals.Journal(), [], []
 
     def pool(self) -> Any:
         """The memory pool of the graph, for graphs to share."""

@@ -7,13 +7,13 @@ loaded state dicts do what they do without a graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from itertools import chain
+from operator import attrgetter, getitem, is_
 from typing import Any
 
-import numpy as np
-
 from ..backend import is_cuda
-from ..backend.arrays.dtypes import float64
 from ..backend.cuda import live_numbers
 from ..backend.cuda.capture import NotReadyError
 from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers
@@ -24,6 +24,8 @@ from .param_groups import Group, way, with_numbers
 from .step_count import own_count
 
 Optimizer = Any  # optimizer.Optimizer, which imports this
+_ITEM: Callable[[list[float], int], float] = getitem
+_ARRAY = attrgetter("_array")
 
 
 def check_capturable(optimizer: Optimizer) -> None:
@@ -57,8 +59,7 @@ def capture_update(
     numbers = {key: update.numbers(live, key) for key in dict.fromkeys(keys)}
     done: list[int] = []
     chosen = way(group)
-    states = [list(states) for states in zip(*update.states, strict=True)]
-    rest = step_lists(optimizer._ag_formula, [*columns, *states], [numbers[key] for key in keys], done,
+    rest = step_lists(optimizer._ag_formula, [*columns, *update.columns], [numbers[key] for key in keys], done,
                       "best" if chosen == "loop" else chosen)  # fmt: skip
     if rest:
         raise RuntimeError(f"a captured step of {type(optimizer).__name__} updates lists of contiguous CUDA parameters "
@@ -84,73 +85,75 @@ class CapturedUpdate:
         if any(slot not in optimizer.state.get(param, {}) for param in params for slot in self._slots):
             raise NotReadyError(f"{name} makes its state in the first step, which cannot be captured in a CUDA graph: "
                                 "each replay would make it anew. Run one step before the capture")
-        self.states = [tuple([state[slot].array for slot in self._slots]) for state in self._present()]
+        present = self._present()
+        self.columns = [[state[slot].array for state in present] for slot in self._slots]
+        self._memory = [*arrays, *chain(*self.columns)]
         self._keys: list[tuple[Any, ...]] = []  # of the last replay
-        self._now: list[Any] = []  # the numbers of each row
+        self._group: Group = {}  # its options
 
     def keys(self, group: Group) -> list[tuple[Any, ...]]:
         """The arguments of `_ag_numbers` of the next step, which is not counted."""
-        keys: list[tuple[Any, ...]] = []
         states = list(map(own_count, self._present()))
-        self._optimizer._ag_advance(states, group, [False] * len(states), keys)
-        self._compute(group, keys)
-        return keys
+        self._keys, self._group = [], group
+        self._optimizer._ag_advance(states, group, [False] * len(states), self._keys)
+        return self._keys
 
     def _present(self) -> list[dict[str, Any]]:
         """The states of the parameters; what has none gets none, as outside of a graph."""
         return [self._optimizer.state[param] if self._slots else {} for param in self._params]
 
-    def _compute(self, group: Group, keys: list[tuple[Any, ...]]) -> None:
-        computed = {key: self._optimizer._ag_numbers(group, *key) for key in set(keys)}
-        self._keys, self._now = keys, [computed[key] for key in keys]
-
     def numbers(self, live: LiveNumbers, key: tuple[Any, ...]) -> Any:
         """The formula's hyperparameters for the rows with this key, live."""
         rows = [i for i, other in enumerate(self._keys) if other == key]
-        row = rows[0]
-        live.place(0, partial(self._check_same, rows))
-        kind = type(self._now[row])
-        return kind(*[LiveNumber(live, partial(self._field, row, name), name) for name in kind._fields])
+        now = self._optimizer._ag_numbers(self._group, *key)
+        values, kind = list(now), type(now)
+        live.place(0, partial(self._compute, rows, values))
+        return kind(*[LiveNumber(live, partial(_ITEM, values, i), name) for i, name in enumerate(kind._fields)])
 
-    def _field(self, row: int, name: str) -> float:
-        return float(getattr(self._now[row], name))
-
-    def advance(self) -> np.ndarray:
-        """Counts a step, and computes its numbers."""
+    def advance(self) -> tuple[()]:
+        """Counts a step."""
         optimizer = self._optimizer
         group = with_numbers(optimizer.param_groups[self._number])
         if list(optimizer._ag_slots(group)) != self._slots:
             raise RuntimeError(f"an option of {type(optimizer).__name__} was changed, such as momentum to or from 0, "
                                f"and takes the state {list(optimizer._ag_slots(group))}; the captured step has "
                                f"{self._slots}: capture the step again")
-        self._bring_back()
-        keys: list[tuple[Any, ...]] = []
-        optimizer._ag_advance(self._present(), group, [False] * len(self._params), keys)
-        try:
-            self._compute(group, keys)
-        except BaseException:
-            self._keys = keys
-            self.retreat()
-            raise
+        states = self._present()
+        if not self._are_in_place(states):
+            self._bring_back()
+        self._keys, self._group = [], group
+        optimizer._ag_advance(states, group, [False] * len(states), self._keys)
         for param in self._params:
             bump_version(param)
-        return np.empty(0, float64)
+        return ()
 
     def retreat(self) -> None:
         """Takes back what `advance` has counted, for a replay that does not come."""
         for state, key in zip(self._present(), self._keys, strict=True):
             self._optimizer._ag_retreat(state, key)
 
-    def _check_same(self, rows: list[int]) -> np.ndarray:
-        if len({self._keys[i] for i in rows}) != 1:
+    def _compute(self, rows: list[int], values: list[float]) -> tuple[()]:
+        """Puts the numbers of the counted step into `values`; RuntimeError if `rows` take different ones."""
+        keys = self._keys
+        key = keys[rows[0]]
+        if keys.count(key) < len(keys) and any(keys[i] != key for i in rows):
             raise RuntimeError(f"parameters of {type(self._optimizer).__name__} that had taken the same number of "
                                "steps when the step was captured have taken different ones now: capture it again")
-        return np.empty(0, float64)
+        values[:] = self._optimizer._ag_numbers(self._group, *key)
+        return ()
+
+    def _are_in_place(self, states: list[dict[str, Any]]) -> bool:
+        """Whether parameters and states are the arrays that the graph uses; every replay asks, so without a loop."""
+        try:
+            present = [_ARRAY(state[slot]) for slot in self._slots for state in states]
+        except KeyError:  # state that `_bring_back` misses, too
+            return False
+        return all(map(is_, chain(map(_ARRAY, self._params), present), self._memory))
 
     def _bring_back(self) -> None:
         """Puts state that was loaded since into the memory that the graph uses."""
         present = self._present()
-        for param, array, state, states in zip(self._params, self._arrays, present, self.states, strict=True):
+        for param, array, state, *states in zip(self._params, self._arrays, present, *self.columns, strict=True):
             if param.array.data.ptr != array.data.ptr:
                 raise RuntimeError(f"a parameter of shape {list(param.shape)} has other memory than when the step was "
                                    "captured, which the graph would not update: write into it, as load_state_dict does "

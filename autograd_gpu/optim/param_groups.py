@@ -93,6 +93,8 @@ def plain_option(name: str, value: Any) -> Any:
 
 def number(name: str, option: Any) -> Any:
     """A learning rate or another option as a number; reading a CUDA tensor synchronizes."""
+    if type(option) is float:  # as nearly always
+        return option
     if type(option) is tuple:  # betas
         return tuple([number(name, item) for item in option])
     return option.item() if isinstance(option, Tensor) else plain_option(name, option)

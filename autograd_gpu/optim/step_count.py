@@ -66,4 +66,6 @@ def advance(states: list[dict[str, Any]], by: int = 1) -> Iterator[int]:
 def own_count(state: dict[str, Any]) -> dict[str, Any]:
     """A copy of `state` with a count of its own, so that an advance leaves `state` as it is."""
     step = state.get("step")
+    if type(step) is StepCount:
+        return {**state, "step": StepCount(step.count)}  # and `step` goes on as a count
     return {**state, "step": StepCount(int(step.item()))} if isinstance(step, Tensor) else dict(state)

@@ -17,10 +17,12 @@ from benchmarks import (
     counting,
     foreach,
     hessian,
+    hessian_calls,
     host_time,
     kernel_tables,
     kernels,
     library_tables,
+    models,
     op_calls,
     ops,
     optimizer_step,
@@ -34,8 +36,9 @@ from benchmarks import (
     transforms,
     unrolled,
 )
+from benchmarks.graphed import NEED_CUDA, results_of
 from benchmarks.hessian_calls import METHODS
-from benchmarks.report import LOOP, OURS, Report
+from benchmarks.report import COMPILED, GRAPH, LOOP, OURS, Report
 
 pytestmark = pytest.mark.cpu
 
@@ -88,7 +91,7 @@ def test_json_has_the_documented_fields(results, name):
             assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
             assert 0 < contender["min_s"] <= contender["median_s"]
         measured = set(case["contenders"]) | set(result["absent"])
-        assert measured - {LOOP, *METHODS} == {OURS, "torch"}  # measured or said to be absent, never dropped
+        assert measured - {LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}  # measured or said to be absent
 
 
 # label -> products of ours, by "auto" and the other methods, and of PyTorch's loop
@@ -157,6 +160,46 @@ def test_every_public_op_is_timed_or_named_as_none():
 
 
 # ---- the parts ------------------------------------------------------------------------------
+
+
+@pytest.mark.more
+def test_cuda_graphs_are_said_to_be_absent(results):
+    for name in ("train_mlp", "hessian"):
+        assert results[name]["absent"] == NEED_CUDA
+    assert results["saved_memory"]["absent"].keys() == {GRAPH}
+
+
+@pytest.mark.more
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_what_pytorch_compiles_agrees(monkeypatch):
+    """On the CPU without its code generator, which takes a minute."""
+    torch = pytest.importorskip("torch")
+    whole = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function, mode=None: whole(function, backend="eager"))
+    weights, x = models.make_weights([784, 4, 10]), np.zeros((3, 2), np.float32)
+    steps = {"torch": train_mlp.eager_step, COMPILED: train_mlp.compiled_step}
+    losses = {name: [float(step().detach()) for _ in range(3)]
+              for name, make in steps.items() for step in [make(torch, weights, 8, "SGD", "cpu")]}
+    assert losses[COMPILED] == pytest.approx(losses["torch"], rel=1e-5)
+    problem = hessian_calls.Problem(models.make_weights([2, 4, 3]), x, "Tanh", "hessian", False, "cpu")
+    ours, theirs = (
+        hessian_calls.eager_call(torch, problem, by, is_loop=False)()
+        for by in (hessian_calls.by_torch_func("hessian"), hessian_calls.by_compiler("hessian"))
+    )
+    for left, right in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(left.detach(), right.detach(), rtol=1e-5)
+
+
+def test_a_compiler_that_refuses_is_noted():
+    def refuse():
+        raise RuntimeError("Unsupported: this\nand more")
+
+    calls = {OURS: lambda: 1, COMPILED: refuse}
+    assert results_of(calls, lambda name, call: call()) == (
+        {OURS: 1}, ["torch compiled: not measured, RuntimeError: Unsupported: this"])
+    assert list(calls) == [OURS]
+    with pytest.raises(RuntimeError):
+        results_of({OURS: refuse}, lambda name, call: call())
 
 
 def test_hidden_products_counts_by_rows():

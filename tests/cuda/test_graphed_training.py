@@ -1,4 +1,4 @@
-"""Whole training steps as CUDA graphs: twenty replays give what the steps themselves give."""
+"""Training steps as CUDA graphs beside the steps themselves: memory hooks, refusals, leaks (test_graph_matrix.py)."""
 
 import gc
 
@@ -7,7 +7,6 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import backend, nn
-from autograd_gpu.func import hessian, vmap
 
 pytestmark = pytest.mark.cuda
 
@@ -51,59 +50,6 @@ def trained(model, loss_of, **options):
     return step, [model]
 
 
-def test_batch_norm_keeps_its_statistics(schedule):
-    def make():
-        model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
-        return trained(model, lambda model, x, y: ((model(x) - y) ** 2).mean())
-
-    compared(make, draws((6, 5), (6, 1)))
-
-
-def test_a_physics_informed_network(schedule):
-    def residual(model, x):
-        x = x.detach().requires_grad_()
-        u = model(x)
-        (slope,) = ag.autograd.grad(u.sum(), x, create_graph=True)
-        (curve,) = ag.autograd.grad(slope.sum(), x, create_graph=True)
-        return ((curve + u) ** 2).mean()
-
-    compared(lambda: trained(nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), residual), draws((6, 1)))
-
-
-def test_training_on_a_hessian(schedule):
-    def loss(model, x):
-        return (vmap(hessian(lambda row: model(row).sum()))(x) ** 2).mean()
-
-    compared(lambda: trained(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)), loss), draws((6, 3)))
-
-
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
-def test_schedules_and_dropout(name, schedule):
-    batches = draws((8, 12), (8, 3))
-    outcomes = []
-    for graphed in (True, False):
-        ag.manual_seed(0)
-        model = nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Dropout(0.3), nn.Linear(9, 3))
-        options = {} if name == "SGD" else {"capturable": True}
-        update = getattr(ag.optim, name)(model.parameters(), lr=0.05, **options)
-        halving = ag.optim.lr_scheduler.StepLR(update, 5, 0.5)
-
-        def step(x, y, model=model, update=update):
-            update.zero_grad()
-            loss = ((model(x) - y) ** 2).mean()
-            loss.backward()
-            update.step()
-            return loss
-
-        run, losses = ag.cuda.make_graphed_step(step) if graphed else step, []
-        for x, y in batches:
-            losses.append(run(x, y))
-            halving.step()
-        outcomes.append([plain(value) for value in (*losses, *model.parameters())])
-    for ours, reference in zip(*outcomes, strict=True):
-        np.testing.assert_allclose(ours, reference, rtol=1e-5, atol=1e-6)
-
-
 def test_an_option_that_the_graph_does_not_have_changes_in_training():
     """The second optimizer refuses the replay when the first has counted its step: the step runs once all the same."""
     outcomes = []
@@ -129,40 +75,6 @@ def test_an_option_that_the_graph_does_not_have_changes_in_training():
         np.testing.assert_allclose(ours, reference, rtol=1e-6)
 
 
-def test_recurrent_layers(device):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.cells, self.head = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 1)
-
-        def forward(self, x):
-            return self.head(self.cells(x)[0][:, -1])
-
-    compared(lambda: trained(Net(), lambda model, x, y: ((model(x) - y) ** 2).mean()), draws((2, 5, 3), (2, 1)))
-
-
-def test_a_step_in_backward(device):
-    """Each parameter is updated as soon as its gradient is there, which is then dropped."""
-
-    def make():
-        model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
-
-        def update(p):
-            with ag.no_grad():
-                p.sub_(0.05 * p.grad)
-            p.grad = None
-
-        for p in model.parameters():
-            p.register_post_accumulate_grad_hook(update)
-
-        def step(x, y):
-            loss = ((model(x) - y) ** 2).mean()
-            loss.backward()
-            return loss
-
-        return step, [model]
-
-    compared(make, draws((6, 4), (6, 1)))
 
 
 def test_replays_and_captures_leak_nothing(cp):

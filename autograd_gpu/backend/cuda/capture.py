@@ -123,12 +123,11 @@ class Recording:
                 return str(error)
         return None
 
-    def launch(self) -> None:
-        """Puts a replay on the current stream, after the replays before it on other streams."""
+    def launch(self, stream: Any) -> None:
+        """Puts a replay on `stream`, the current one, after the replays before it on other streams."""
         if runtime.current.device() != self.device:
             raise RuntimeError(f"the CUDA graph was captured on cuda:{self.device}; replay it inside "
                                f"`with ag.cuda.device({self.device}):`")
-        stream = runtime.current.stream()
         self.pool.order(stream)
         try:
             self.numbers.fill(stream)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 import operator
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,38 @@ from ..arrays.dtypes import float64, uint64
 from . import runtime
 
 SLOTS = 8192  # of 8 bytes
-Refresh = Callable[[], Any]  # returns a sequence of float64 or uint64 numbers
+MOST_AHEAD = 64  # replays that wait for the device before the host does
+Refresh = Callable[[], Any]  # returns a tuple or list of floats, or an array in float64 or uint64
 Undo = Callable[[], None]
-# Page-locked memory, and the event behind its last copy: of all graphs, since a graph may be dropped before that ran.
-_RING: deque[tuple[Any, Any]] = deque()
+# By device, buffers whose copies may still have to run: of all graphs, since a graph may be dropped before that.
+_RINGS: defaultdict[int, deque[_Buffer]] = defaultdict(deque)
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count(1)
 _CURRENT: ContextVar[LiveNumbers | None] = ContextVar("live_numbers", default=None)
+
+
+class _Buffer:
+    """Page-locked memory for the numbers of a replay, as two arrays, and the event behind the copy that reads it."""
+
+    __slots__ = ("address", "copied", "floats", "words")
+
+    def __init__(self, module: Any) -> None:
+        memory = module.PinnedMemoryPointer(module.PinnedMemory(8 * SLOTS), 0)
+        self.address, self.copied = memory.ptr, module.Event(disable_timing=True)
+        self.words = np.frombuffer(memory, np.uint64, SLOTS)
+        self.floats = self.words.view(float64)
 
 
 class LiveNumbers:
     """The numbers of one graph, and the functions that give them anew before each launch."""
 
     def __init__(self, device: int) -> None:
-        module = runtime.cupy()
+        module, self._device = runtime.cupy(), device
         with module.cuda.Device(device):
             self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
         self.number = next(_NUMBERS)  # tells captures apart
-        self._places: list[tuple[slice, Refresh, Undo | None]] = []
+        self._places: list[tuple[int, int, Refresh, Undo | None]] = []  # the first slot and the one behind the last
         self._effects: list[Undo] = []
         self.skip: Skip | None = None  # of the optimizer steps that are being captured
         self.held: dict[Any, Any] = {}  # what a part of the library keeps for this capture, by its owner
@@ -49,8 +63,9 @@ class LiveNumbers:
     def place(self, count: int, refresh: Refresh, undo: Undo | None = None) -> int:
         """The device address of `count` slots, which hold what `refresh` returns before each launch.
 
-        `refresh` returns float64 or uint64 numbers, and is called in the order of the places. If one of them raises,
-        so that there is no replay, `undo` takes back what `refresh` has counted. RuntimeError if the block is full.
+        `refresh` returns a tuple or list of floats, or an array in float64 or uint64, and is called in the order of the
+        places. If one of them raises, so that there is no replay, `undo` takes back what `refresh` has counted.
+        RuntimeError if the block is full.
         """
         begin, end = self._used, self._used + count
         if end > SLOTS:
@@ -58,7 +73,7 @@ class LiveNumbers:
                                "of optimizers, seeds and counters of generators), and this one needs more: capture "
                                "the work in several graphs")
         self._used = end
-        self._places.append((slice(begin, end), refresh, undo))
+        self._places.append((begin, end, refresh, undo))
         return int(self._block.ptr) + 8 * begin
 
     def array(self, refresh: Refresh, count: int, dtype: np.dtype = float64, undo: Undo | None = None) -> Any:
@@ -89,26 +104,33 @@ class LiveNumbers:
         """Puts a copy of the present numbers on `stream`; the graph is to be launched on it next."""
         if not self._places:
             return
-        module = runtime.cupy().cuda
-        pinned = _free_buffer(module)
-        words = np.frombuffer(module.PinnedMemoryPointer(pinned, 0), np.uint64, self._used)
+        module, ring = runtime.cupy().cuda, _RINGS[self._device]
+        buffer = _free_buffer(module, ring)
         undos: list[Undo] = []
         try:
-            for slots, refresh, undo in self._places:
-                numbers = np.asarray(refresh())
+            for begin, end, refresh, undo in self._places:
+                numbers = refresh()
                 if undo is not None:
                     undos.append(undo)
-                if numbers.size != slots.stop - slots.start or numbers.dtype not in (float64, uint64):
-                    raise TypeError(f"{slots.stop - slots.start} numbers in float64 or uint64 belong here, not "
-                                    f"{numbers.size} in {numbers.dtype}")
-                words[slots] = numbers.view(np.uint64)
+                if len(numbers) != end - begin:
+                    raise TypeError(f"{end - begin} numbers belong here, not {len(numbers)}")
+                if not isinstance(numbers, np.ndarray):
+                    if numbers:
+                        buffer.floats[begin:end] = numbers
+                elif numbers.dtype in (float64, uint64):
+                    buffer.words[begin:end] = numbers.view(uint64)
+                else:
+                    raise TypeError(f"numbers in float64 or uint64 belong here, not in {numbers.dtype}")
         except BaseException:
             for undo in reversed(undos):
                 undo()
+            ring.appendleft(buffer)
             raise
-        api = module.runtime
-        api.memcpyAsync(self._block.ptr, pinned.ptr, 8 * self._used, api.memcpyHostToDevice, stream.ptr)
-        _RING.append((pinned, stream.record(module.Event(disable_timing=True))))
+        if self._used:
+            api = module.runtime
+            api.memcpyAsync(self._block.ptr, buffer.address, 8 * self._used, api.memcpyHostToDevice, stream.ptr)
+        buffer.copied.record(stream)
+        ring.append(buffer)
 
 
 class Skip:
@@ -122,12 +144,13 @@ class Skip:
         self.undos: list[Undo] = []
 
 
-def _free_buffer(module: Any) -> Any:
-    """Page-locked memory that no copy reads any more."""
+def _free_buffer(module: Any, ring: deque[_Buffer]) -> _Buffer:
+    """Page-locked memory that no copy reads any more; waits for the device if it is far behind."""
     with _LOCK:
-        if _RING and _RING[0][1].done:
-            return _RING.popleft()[0]
-    return module.PinnedMemory(8 * SLOTS)
+        if ring and (len(ring) >= MOST_AHEAD or ring[0].copied.done):
+            ring[0].copied.synchronize()
+            return ring.popleft()
+    return _Buffer(module)
 
 
 class LiveNumber:
@@ -142,27 +165,21 @@ class LiveNumber:
     def __init__(self, home: LiveNumbers, value: Callable[[], float], name: str = "a number") -> None:
         self._home, self._value, self._name = home, value, name
 
-    def now(self) -> float:
-        """The number as of now."""
-        return self._value()
-
     def __bool__(self) -> bool:
         captured, value, name = bool(self._value()), self._value, self._name
 
-        def check() -> tuple[()]:
+        def check() -> tuple[float, ...]:
             if bool(value()) is not captured:
                 raise RuntimeError(f"{name} {'was not' if captured else 'was'} 0 or False when the step was captured, "
                                    f"and is {value()} now, which takes other operations: capture the step again")
             return ()
 
-        self._home.place(0, lambda: np.array(check(), float64))
+        self._home.place(0, check)
         return captured
 
     def _with(self, function: Callable[..., float], *operands: Any) -> LiveNumber:
-        def value() -> float:
-            return function(*[x.now() if isinstance(x, LiveNumber) else x for x in operands])
-
-        return LiveNumber(self._home, value, self._name)
+        values = _values(operands)
+        return LiveNumber(self._home, lambda: function(*[value() for value in values]), self._name)
 
     def where(self, true: float, false: float) -> LiveNumber:
         """`true` where the number is true, else `false`."""
@@ -189,9 +206,13 @@ class LiveNumber:
 def placed(numbers: Sequence[Any]) -> Any:
     """An array in device memory with `numbers`, one of which at least is a LiveNumber, at each replay."""
     home = next(number._home for number in numbers if isinstance(number, LiveNumber))
-    return home.array(
-        lambda: np.array([x.now() if isinstance(x, LiveNumber) else x for x in numbers], float64), len(numbers)
-    )
+    values = _values(numbers)
+    return home.array(lambda: [value() for value in values], len(values))
+
+
+def _values(numbers: Sequence[Any]) -> list[Callable[[], float]]:
+    """What computes each of `numbers`, some of which are constants."""
+    return [x._value if isinstance(x, LiveNumber) else partial(float, x) for x in numbers]
 
 
 def current() -> LiveNumbers | None:

@@ -119,7 +119,7 @@ class Graph:
         for block, *_ in self._accesses:
             own = block.capture is self._capture
             if block.dead or block.reused or (block.freed is not None and not own):
-                why = "its pool has given it away again" if own else "it was freed"
+                why = f"its pool has {block.reused or 'given it away again'}" if own else "it was freed"
                 raise HazardError(f"the graph uses memory that is no longer its own, {why}: {block}")
 
 

@@ -117,7 +117,8 @@ class Block:
         self.ptr, self.size, self.device, self.home, self.pinned = ptr, size, device, home, pinned
         self.born, self.epoch = (0, 0) if pinned or home.capture is not None else (home.issued, home.epoch)
         self.accesses: list = []
-        self.dead = self.reused = False  # dead: unreadable; reused: its pool has given the memory to somebody else
+        self.dead = False  # unreadable
+        self.reused = ""  # what its pool has done with the memory since it was freed, if a graph may still use it
         self.freed: tuple[str, int] | None = None  # file and line
         self.freeing: Any = None  # the operation that does it; False: a graph may keep it
         self.capture: Any = None  # the capture that allocated it

@@ -36,6 +36,10 @@ class Segment:
         pooled = SETTINGS.addresses == "pool" or not SETTINGS.computes
         self.start = SPACE_OF_ALL.reserve(size // UNIT * SPREAD) if pooled else None
 
+    def __del__(self) -> None:
+        for _, _, block in self.captured:
+            block.reused = "given it back to the device"
+
     def address(self, low: int) -> int | None:
         """Of the chunk that begins at `low`; None: of its own for each block."""
         return None if self.start is None else self.start + low // UNIT * SPREAD + UNIT
@@ -135,7 +139,7 @@ class PooledMemory(BaseMemory):
         high = chunk.low + chunk.size
         for low, end, old in chunk.segment.captured:
             if low < high and chunk.low < end and capture is None:  # graphs may share a pool
-                old.reused = True
+                old.reused = "given it away again"
         if capture is not None:
             block.capture = capture
             chunk.segment.captured.append((chunk.low, high, block))
@@ -206,15 +210,16 @@ class SingleDeviceMemoryPool:
             self._used -= chunk.size
             self._freed.append(chunk)
 
-    def _arena(self, queue: Any) -> Arena:
-        """The free chunks of `queue`, after taking back what was freed since the last call."""
+    def _take_back(self) -> None:
+        """Takes back what was freed since the last call."""
         while self._freed:
             chunk = self._freed.pop()
-            self._arenas[chunk.queue].add(chunk)
-        found = self._arenas.get(queue)
-        if found is None:
-            found = self._arenas[queue] = Arena()
-        return found
+            self._arenas.setdefault(chunk.queue, Arena()).add(chunk)
+
+    def _arena(self, queue: Any) -> Arena:
+        """The free chunks of `queue`."""
+        self._take_back()
+        return self._arenas.setdefault(queue, Arena())
 
     def _grow(self, size: int) -> BaseMemory:
         """More memory of the device, as far as the limit allows; frees what is unused before it gives up."""
@@ -240,12 +245,13 @@ class SingleDeviceMemoryPool:
         raise OutOfMemoryError(size, self._total, self._limit)
 
     def free_all_blocks(self, stream: Any = None) -> None:
-        one = self._arena(current_queue(stream))
-        arenas = tuple(self._arenas.values()) if stream is None else (one,)
+        self._take_back()
+        arenas = tuple(self._arenas.values()) if stream is None else (self._arena(current_queue(stream)),)
         self._total -= sum(arena.take_whole() for arena in arenas)
+        self._arenas = {queue: arena for queue, arena in self._arenas.items() if arena}  # as CuPy compacts its index
 
     def n_free_blocks(self) -> int:
-        self._arena(current_queue())
+        self._take_back()
         return sum(map(len, self._arenas.values()))
 
     def used_bytes(self) -> int:
