@@ -13,7 +13,7 @@ from typing import Any
 from .. import hessian
 from ..environment import place
 from ..library_tables import TITLES
-from ..report import LOOP, OURS, Report
+from ..report import GRAPH, LOOP, OURS, TORCH_GRAPH, Report
 from ..tables import RESULTS
 from .story import MIB, Advance, Bar, Bars, Block, Cards, Figure, Settings, Story, Text, binary, milliseconds
 
@@ -23,7 +23,8 @@ CASES = {
     "Tanh, Laplacian": ("Tanh", "laplacian"),
     "ReLU, Hessian": ("ReLU", "hessian"),
 }
-COLOURS = {OURS: "blue", LOOP: "sky", "torch": "orange", "torch.func": "amber", "jax": "slate"}
+COLOURS = {OURS: "blue", GRAPH: "green", LOOP: "sky", "torch": "orange", TORCH_GRAPH: "rose", "torch.func": "amber",
+           "jax": "slate"}  # fmt: skip
 REPEATS = 5
 BATCH = 250  # rows; `--full` takes as many as the committed results
 
@@ -69,14 +70,14 @@ def contenders(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def committed(device: str) -> dict[str, Any]:
-    """The same cases of the results in the repository, and where they were measured."""
+    """The same cases of the results in the repository, as far as they were measured, and where."""
     result = json.loads((RESULTS / f"{device}-hessian.json").read_text())
     by_name = {case["case"].removesuffix(", FP32"): case for case in result["cases"]}
     return {
         "measured on": place(result["environment"], device),
         "date": result["environment"]["date"][:10],
         "batch": result["config"]["batch"],
-        "cases": {case: contenders(by_name[case]) for case in CASES},
+        "cases": {case: contenders(by_name[case]) for case in CASES if case in by_name},
     }
 
 
@@ -86,6 +87,7 @@ def blocks_of(figures: dict[str, Any]) -> list[Block]:
     network = f"2 inputs, {config['layers']} hidden layers of {config['hidden']}, 3 outputs"
     absent = [f"{peer}: not measured, {reason}." for peer, reason in figures["absent"].items()]
     there = f"{past['measured on']}, {past['date']}, {past['batch']} rows."
+    there += "".join([f" {case} was not measured there." for case in CASES if case not in past["cases"]])
     where = f"{figures['measured on']}, today, {config['batch']} rows, medians of {figures['repeats']} taken in turns."
     blocks: list[Block] = [
         Text(f"Physics-informed networks need the second derivatives of their output by their input, here at "

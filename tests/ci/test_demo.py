@@ -21,6 +21,7 @@ for package in ("sklearn", "matplotlib", "rich", "jinja2"):
     pytest.importorskip(package)
 charts = importlib.import_module("benchmarks.demo.charts")
 demo = importlib.import_module("benchmarks.demo.__main__")
+derivatives = importlib.import_module("benchmarks.demo.derivatives")
 terrain = importlib.import_module("benchmarks.demo.terrain")
 story = importlib.import_module("benchmarks.demo.story")
 
@@ -114,6 +115,19 @@ def test_second_derivatives_are_counted_and_the_committed_ones_are_another_machi
     for case, row in figures["committed"]["cases"].items():
         assert {"torch", "torch.func", "jax"} <= set(row)
         assert all(one["seconds"] == by_name[case][name]["median_s"] for name, one in row.items())
+
+
+def test_committed_figures_say_which_cases_they_lack():
+    """A run on a lent GPU may end before its last case."""
+    past = derivatives.committed("cuda")
+    lacking = [case for case in derivatives.CASES if case not in past["cases"]]
+    figures = {"config": {"batch": 1, "layers": 6, "hidden": 512}, "committed": past, "today": {}, "absent": {},
+               "measured on": "here", "repeats": 5}  # fmt: skip
+    (shown,) = [block for block in derivatives.blocks_of(figures) if getattr(block, "committed", False)]
+    assert [case for case, _ in shown.groups] == list(past["cases"])
+    assert "H200" in shown.note
+    assert past["date"] in shown.note
+    assert shown.note.count("was not measured there") == len(lacking)
 
 
 def test_hooks_hold_fewer_bytes_layer_by_layer(told):
