@@ -26,6 +26,10 @@ CASES = {
 COLOURS = {OURS: "blue", GRAPH: "green", LOOP: "sky", "torch": "orange", TORCH_GRAPH: "rose", "torch.func": "amber",
            "jax": "slate"}  # fmt: skip
 REPEATS = 5
+BUSY = (
+    "Other programs kept the processor busy: compare counts rather than times. PyTorch's threads wait for one another, "
+    "and take longest then."
+)
 BATCH = 250  # rows; `--full` takes as many as the committed results
 
 
@@ -41,6 +45,7 @@ def run(settings: Settings, advance: Advance) -> Story:
         "config": report.config,
         "repeats": report.cases[0]["repeats"],
         "absent": report.absent,
+        "load per core": report.environment["load"][0] / report.environment["cores"],
         "measured on": place(report.environment, report.device),
         "today": {case: contenders(report.cases[0]) for case, report in today.items()},
         "committed": committed(report.device),
@@ -86,6 +91,7 @@ def blocks_of(figures: dict[str, Any]) -> list[Block]:
     config, past, today = figures["config"], figures["committed"], figures["today"]
     network = f"2 inputs, {config['layers']} hidden layers of {config['hidden']}, 3 outputs"
     absent = [f"{peer}: not measured, {reason}." for peer, reason in figures["absent"].items()]
+    busy = [BUSY] if figures["load per core"] > 2 else []
     there = f"{past['measured on']}, {past['date']}, {past['batch']} rows."
     there += "".join([f" {case} was not measured there." for case in CASES if case not in past["cases"]])
     where = f"{figures['measured on']}, today, {config['batch']} rows, medians of {figures['repeats']} taken in turns."
@@ -99,7 +105,8 @@ def blocks_of(figures: dict[str, Any]) -> list[Block]:
             (Figure(f"today/Tanh, Hessian/{OURS}/products"), "hidden products by func"),
             (Figure(f"today/Tanh, Hessian/{LOOP}/products"), "hidden products by the loop"),
         ]),
-        Bars("Time of a call", bars("today", today, "seconds", milliseconds), 1e-3, note=" ".join([where, *absent])),
+        Bars("Time of a call", bars("today", today, "seconds", milliseconds), 1e-3,
+             note=" ".join([where, *busy, *absent])),
         Bars("Committed figures, time of a call", bars("committed/cases", past["cases"], "seconds", milliseconds), 1e-3,
              committed=True, note=f"{there} Compare these bars with one another, not with today's."),
         Bars("Matrix products of the hidden layers", bars("today", today, "products", str),

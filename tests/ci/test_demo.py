@@ -122,8 +122,11 @@ def test_committed_figures_say_which_cases_they_lack():
     past = derivatives.committed("cuda")
     lacking = [case for case in derivatives.CASES if case not in past["cases"]]
     figures = {"config": {"batch": 1, "layers": 6, "hidden": 512}, "committed": past, "today": {}, "absent": {},
-               "measured on": "here", "repeats": 5}  # fmt: skip
-    (shown,) = [block for block in derivatives.blocks_of(figures) if getattr(block, "committed", False)]
+               "measured on": "here", "repeats": 5, "load per core": 3.0}  # fmt: skip
+    today, shown = [block for block in derivatives.blocks_of(figures) if getattr(block, "title", "").endswith("a call")]
+    assert shown.committed
+    assert derivatives.BUSY in today.note
+    assert derivatives.BUSY not in derivatives.blocks_of(figures | {"load per core": 0.9})[2].note
     assert [case for case, _ in shown.groups] == list(past["cases"])
     assert "H200" in shown.note
     assert past["date"] in shown.note
