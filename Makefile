@@ -2,7 +2,7 @@
 # when pyproject.toml changes. An existing .venv keeps what it holds (PyTorch and JAX, say, which the tests
 # then use as oracles).
 #
-#   make demo   the tour, on the GPU if a driver answers      make demo ARGS="--device cpu"
+#   make demo   four chapters, one report in out/             make demo ARGS="--full", the sizes for a GPU
 #   make test   lint, types, layers, and the tests that cover every op, rule, layer, kernel and page once, in minutes
 #                                                             make test ARGS="-k hessian -x"
 #   make test-all   the same with all tests                   make test-all ARGS="tests/ops"

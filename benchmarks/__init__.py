@@ -6,10 +6,11 @@ Each workload is a module that runs alone, and `python -m benchmarks` runs them 
     python -m benchmarks --device cpu          # writes benchmarks/results/cpu-<name>.json
     python -m benchmarks.tables --write
     python -m benchmarks.probe --lines out.jsonl    # what only a GPU can answer, check by check
-    python -m benchmarks.demo                  # trains on real data, writes out/report.html
+    python -m benchmarks.demo                  # digits, terrain, second derivatives, memory: out/report.html
     python -m benchmarks.program_runner siren  # a program written for PyTorch, unchanged but for its imports
     python -m benchmarks.examples.burgers      # a differential equation, drawn in out/burgers.png
     python -m benchmarks.examples.learned_rate # learning rates are learned, drawn in out/learned_rate.png
+    python -m benchmarks.examples.potential    # energies, forces and phonons of copper, drawn in out/potential.png
 
 The variables below must be set before NumPy, JAX or CuPy is loaded, hence here.
 """

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from autograd_gpu import cuda
 from autograd_gpu.backend.cpu import pool
 
@@ -95,7 +97,7 @@ def peak_bytes(device: str, call: Call) -> int:
 
 
 def held_bytes(device: str, call: Call) -> int:
-    """The bytes that live as long as what one of OUR calls answers, such as the graph behind a loss."""
+    """The bytes of arrays that live as long as what one of OUR calls answers, such as the graph behind a loss."""
     if device != "cpu":
         import cupy
 
@@ -109,7 +111,8 @@ def held_bytes(device: str, call: Call) -> int:
     else:
         with _traced():
             answer = call()
-            held = tracemalloc.get_traced_memory()[0]
+            of_arrays = tracemalloc.DomainFilter(inclusive=True, domain=np.lib.tracemalloc_domain)
+            held = sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([of_arrays]).traces)
     del answer
     return int(held)
 

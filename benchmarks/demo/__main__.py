@@ -1,38 +1,37 @@
-"""The demo: python -m benchmarks.demo [--device auto|cpu|cuda] [--epochs N] [--out out].
+"""The demo: python -m benchmarks.demo [--device auto|cpu|cuda] [--full] [--only digits,memory] [--out out].
 
-1. An MLP learns scikit-learn's digits, real data, to at least 97 % on digits it has not seen.
-2. The Hessian workload runs, with its matrix products counted, beside PyTorch if that is installed.
-3. out/report.html tells the story; out/training.png and out/demo.json hold the parts.
+1. digits: an MLP learns handwritten digits, and shows what it misreads.
+2. terrain: a sine network learns real elevations, and gives exact slope, aspect and curvature.
+3. derivatives: Hessians and a Laplacian by `func` and by a loop of `grad`, beside PyTorch and JAX if installed.
+4. memory: a deep network is trained behind hooks that store what it saves in fewer bytes.
 
-The exit code is 1 if the accuracy is missed.
+out/report.html shows all of it, out/demo.json holds the figures; both are written after each chapter. A chapter that
+fails says so there, and the others run. The exit code is then 1, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import autograd_gpu as ag
 
-try:
-    import threadpoolctl  # comes with scikit-learn
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.table import Table
+from ..environment import blas_kernels, environment
+from ..restart import restart_unhindered
 
-    from . import report
-    from .training import PLACES, Outcome, load_digits, train
+try:
+    from rich.console import Console
+
+    from . import derivatives, digits, memory, page, terminal, terrain, tour
+    from .story import Settings
 except ImportError as error:
     sys.exit(f"the demo needs {error.name}: pip install 'autograd-gpu[demo]', or run `make demo`")
 
-from .. import hessian
-from ..report import OURS
-from ..restart import restart_unhindered
-
-TARGET = 0.97  # test accuracy
+CHAPTERS = {"digits": digits, "terrain": terrain, "derivatives": derivatives, "memory": memory}
+PIPE_WIDTH = 110  # columns where the output is no terminal
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,11 +42,25 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    parser.add_argument("--epochs", type=int, default=20, help="passes over the training set (default: 20)")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, dropout and shuffling (default: 0)")
+    parser.add_argument("--full", action="store_true", help="sizes for a GPU")
+    parser.add_argument("--tiny", action="store_true", help="a tenth of the work: a smoke test")
+    help = f"chapters, comma-separated (default: {','.join(CHAPTERS)})"
+    parser.add_argument("--only", type=chapter_names, default=list(CHAPTERS), help=help)
+    parser.add_argument("--epochs", type=int, help="passes over the digits (default: 20)")
+    help = "fit the terrain's gradient, too (default: yes)"
+    parser.add_argument("--sobolev", action=argparse.BooleanOptionalAction, default=True, help=help)
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="where to write (default: out)")
-    parser.add_argument("--tiny", action="store_true", help="smallest Hessian: a smoke test")
     return parser
+
+
+def chapter_names(text: str) -> list[str]:
+    """Parse --only."""
+    names = text.split(",")
+    unknown = [name for name in names if name not in CHAPTERS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown chapter {unknown[0]!r}; there are: {', '.join(CHAPTERS)}")
+    return names
 
 
 def choose_device(device: str, console: Console) -> str:
@@ -64,82 +77,38 @@ def choose_device(device: str, console: Console) -> str:
     return device
 
 
-def train_with_progress(args: argparse.Namespace, device: str, console: Console) -> Outcome:
-    """Train under a progress bar that shows loss and accuracies."""
-    digits = load_digits()
-    shown = len(digits.train_y)
-    console.print(
-        f"Digits to learn from: {shown // PLACES} images, each also shifted by a pixel in four directions: {shown}"
-    )
-    console.print(f"Digits to be tested on: {len(digits.test_y)} images\n")
-    columns = (
-        TextColumn("[bold blue]training"),
-        BarColumn(),
-        TextColumn("epoch {task.completed}/{task.total}"),
-        TextColumn("{task.fields[figures]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("training", total=args.epochs, figures="")
-
-        def show(loss: float, train_accuracy: float, test_accuracy: float) -> None:
-            figures = f"loss {loss:.4f}  train {train_accuracy:.1%}  test {test_accuracy:.1%}"
-            progress.update(task, advance=1, figures=figures)
-
-        # A product of 64 x 64 x 256 gains nothing from a second BLAS thread, and on a busy machine waiting
-        # for that thread made training 60 times slower.
-        with threadpoolctl.threadpool_limits(1, user_api="blas"):
-            return train(digits, device, args.epochs, args.seed, show)
-
-
-def print_classes(outcome: Outcome, console: Console) -> None:
-    """Precision, recall and F1 of each digit, and what was taken for what."""
-    table = Table(title="Test digits", title_style="bold", title_justify="left")
-    for name in ("digit", "precision", "recall", "F1", "images"):
-        table.add_column(name, justify="right")
-    for scores in outcome.per_class():
-        figures = (f"{scores.precision:.3f}", f"{scores.recall:.3f}", f"{scores.f1:.3f}")
-        table.add_row(str(scores.digit), *figures, str(scores.images))
-    console.print(table)
-    mistakes = [f"{true} as {said} ({times}x)" for true, said, times in outcome.mistakes()]
-    wrong = int(outcome.confusion.sum() - outcome.confusion.trace())
-    console.print(f"{wrong} of {outcome.confusion.sum()} misread: {', '.join(mistakes) or 'none'}\n")
-
-
-def measure_hessian(device: str, tiny: bool, console: Console) -> hessian.Report:
-    """The Hessian workload at CPU size, without backward; PyTorch runs a loop over gradients."""
-    arguments = ["--device", device, "--batch", "2000", "--precisions", "fp32", "--parts", "hessian"]
-    arguments += ["--activations", "Tanh,ReLU", "--methods", "none", "--sweeps", "none"]
-    arguments += ["--peers", "torch", *(["--tiny"] if tiny else [])]
-    with console.status("Hessian of a 6 x 512 network, Tanh and ReLU ..."):
-        measured = hessian.run(hessian.parser().parse_args(arguments))
-    measured.print()
-    for case in measured.cases:
-        counts = {name: result["counts"]["hidden products"] for name, result in case["contenders"].items()}
-        console.print(f"  {case['case']}: {counts[OURS]} hidden products", end="")
-        console.print(f", PyTorch {counts['torch']}" if "torch" in counts else "")
-    return measured
+def about(args: argparse.Namespace, device: str) -> dict[str, Any]:
+    """What was run, and where."""
+    where = environment(device)
+    words = [f"--device {device}", *[f"--{name}" for name in ("full", "tiny") if getattr(args, name)]]
+    words += ["--no-sobolev"] if not args.sobolev else []
+    words += [f"--epochs {args.epochs}"] if args.epochs else []
+    command = " ".join(["python -m benchmarks.demo", *words, f"--seed {args.seed}"])
+    return {"device": device, "command": command, "environment": where, "blas": blas_kernels(where)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; answers the exit code."""
-    args, console = parser().parse_args(argv), Console()
+    args = parser().parse_args(argv)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PIPE_WIDTH)
     device = choose_device(args.device, console)
-    outcome = train_with_progress(args, device, console)
-    print_classes(outcome, console)
-    measured = measure_hessian(device, args.tiny, console)
-    accuracy = outcome.test_accuracy[-1]
-    story = report.collect(outcome, measured, device, args.seed, TARGET)
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "demo.json").write_text(json.dumps(story, indent=1) + "\n")
-    report.draw_training(outcome, args.out / "training.png", TARGET)
-    report.write_html(story, args.out / "training.png", args.out / "report.html")
-    console.print(f"\nTrained in {outcome.seconds:.1f} s to {accuracy:.2%} on digits it had not seen.")
-    console.print(f"Report: {args.out / 'report.html'}", highlight=False)
-    if accuracy < TARGET:
-        print(f"test accuracy {accuracy:.2%} is below {TARGET:.0%}: train for more --epochs", file=sys.stderr)
-        return 1
-    return 0
+    settings = Settings(device, args.full, args.tiny, args.seed, args.epochs, args.sobolev)
+    modules = {name: CHAPTERS[name] for name in args.only}
+    chapters = tour.start(modules)
+    bars = terminal.Bars(console, chapters)
+    with bars.progress:
+        for chapter in tour.run(chapters, modules, settings, bars.advance):
+            bars.finish(chapter)
+            terminal.tell(console, chapter)
+            page.write(chapters, about(args, device), args.out)
+    console.print(f"\nReport: {args.out / 'report.html'}", highlight=False)
+    states = {chapter.state for chapter in chapters}
+    for chapter in chapters:
+        if chapter.error:
+            print(f"{chapter.title}: {chapter.state}, {chapter.error}", file=sys.stderr)
+    return 130 if "interrupted" in states else 1 if "failed" in states else 0
 
 
 if __name__ == "__main__":

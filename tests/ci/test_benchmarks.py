@@ -1,7 +1,6 @@
 """The workloads run at tiny size, write what they document, and count what they claim."""
 
 import gc
-import importlib
 import json
 import re
 from collections import Counter
@@ -384,38 +383,3 @@ def test_every_table_names_the_kernels_of_blas(capsys):
         assert len(line) == (result["device"] == "cpu")
         assert tables.render_one(result).count("<sub>OpenBLAS with ") == len(line)
     assert page.count("\n<sub>OpenBLAS with ") == sum([result["device"] == "cpu" for result in results])
-
-
-# ---- the demo -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def demo():
-    """The demo's module, where what it imports is installed."""
-    for name in ("sklearn", "matplotlib", "rich", "jinja2"):
-        pytest.importorskip(name)
-    return importlib.import_module("benchmarks.demo.__main__")
-
-
-@pytest.mark.more
-def test_demo_learns_and_reports(demo, device, tmp_path, capsys):
-    assert demo.main(["--device", device, "--tiny", "--out", str(tmp_path)]) == 0
-    story = json.loads((tmp_path / "demo.json").read_text())
-    assert story["accuracy"] >= 0.97
-    assert sum(row["images"] for row in story["classes"]) == 450
-    products = {row["case"]: row["products"] for row in story["hessian"]["rows"] if row["ours"]}
-    assert products == {"Tanh, Hessian": 30, "ReLU, Hessian": 5}
-    page = (tmp_path / "report.html").read_text()
-    assert "data:image/png;base64," in page
-    assert "http" not in page.replace("http-equiv", "")  # one file, nothing fetched
-    assert blas.kernels() is None or f"OpenBLAS with {blas.kernels()} kernels" in page
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "1347 images, each also shifted by a pixel in four directions: 6735" in printed
-    assert "precision" in printed
-
-
-@pytest.mark.more
-def test_demo_fails_clearly_below_its_target(demo, device, tmp_path, capsys):
-    assert demo.main(["--device", device, "--tiny", "--epochs", "1", "--out", str(tmp_path)]) == 1
-    assert "is below 97%" in capsys.readouterr().err
-    assert (tmp_path / "report.html").exists()
