@@ -17,18 +17,15 @@ import autograd_gpu as ag
 cpu = pytest.mark.cpu
 MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gpu."))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-GUIDES = {
-    name: (ROOT / "docs" / name).read_text()
-    for name in ("autograd.md", "distributions.md", "foreach.md", "graphs.md", "hessian.md", "life-of-a-call.md",
-                 "memory.md", "optimizers.md", "transforms.md")
-}
+TEXTS = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
+GUIDES = {name: text for name, text in TEXTS.items() if "```pycon\n" in text}
 SECTIONS = {
     (name, title): text
     for name, guide in GUIDES.items()
     for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", guide, re.DOTALL | re.MULTILINE)
 }
-ON_CUDA = {"graphs.md"}
 SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
+ON_CUDA = {name for name, guide in GUIDES.items() if '>>> device = "cuda"' in SESSION.findall(guide)[0]}
 
 
 @cpu
