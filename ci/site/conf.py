@@ -11,14 +11,10 @@ author = copyright = "The autograd_gpu authors"
 release = version = autograd_gpu.__version__
 html_title = f"autograd_gpu {version}"
 extensions = ["myst_parser"]
-myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4  # GitHub's anchors
-myst_links_external_new_tab = False
-suppress_warnings = ["myst.xref_ambiguous"]
-exclude_patterns = []
+smartquotes = False  # quotes are code, too
 highlight_language = "none"  # indented blocks are commands and tables
 html_theme = "furo"
-html_theme_options = {"navigation_with_keys": True}
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False

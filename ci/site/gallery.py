@@ -38,7 +38,7 @@ def start(folder: Path) -> list[Example]:
         source = path.read_text()
         if "def main(" in source:
             doc = re.match(r'"""(.*?)"""', source, re.DOTALL)[1]
-            arguments = re.search(r'^GALLERY = "(.*)"$', source, re.MULTILINE)
+            arguments = re.search(r'^GALLERY = "(.*?)"', source, re.MULTILINE)
             words = arguments[1].split() if arguments else []
             out = folder / path.stem
             out.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,8 @@ def page(example: Example) -> str:
     pictures = [f"![{example.title}]({picture.relative_to(example.out.parent)})" for picture in pictures_of(example)]
     command = " ".join([f"python -m benchmarks.examples.{example.name}", *example.arguments])
     source = f"../../../{FOLDER.relative_to(ROOT)}/{example.name}.py"
-    listing = f"```{{literalinclude}} {source}\n:language: python\n```"
+    code = example.doc.count("\n") + 3  # the first line below the docstring
+    listing = f"```{{literalinclude}} {source}\n:language: python\n:lines: {code}-\n```"
     return "\n\n".join([
         f"# {example.title}", *pictures, f"```sh\n{command}\n```", result, markdown(example.doc), "## The program",
         listing,

@@ -57,7 +57,7 @@ def names_of(module: ModuleType) -> dict[str, Any]:
     """What `__all__` lists; without one, what the module itself defines."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
-        return {name: getattr(module, name) for name in sorted(listed) if not name.startswith("__")}
+        return {name: getattr(module, name) for name in sorted(listed) if not name.startswith("_")}
     return {name: value for name, value in sorted(vars(module).items())
             if not name.startswith("_") and is_described(value) and value.__module__ == module.__name__}
 

@@ -15,12 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = "docs/index.md"
 OTHERS = "Guides"
-BUILT = {  # a section of the site alone, after OTHERS
-    "Examples and reference": {
-        "gallery/index.md": "[Examples](gallery/index.md): programs with pictures",
-        "reference/index.md": "[API reference](reference/index.md): every public name, by task",
-    }
-}
+BUILT = """
+## Examples and reference
+
+* [Examples](gallery/index.md): programs with pictures
+* [API reference](reference/index.md): every public name, by task
+"""  # a section of the site alone, below OTHERS
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)((?:#[^)\s]*)?)(?=\))")
 CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
@@ -80,28 +80,25 @@ def with_links(page: str, text: str, is_shown: Callable[[str], bool]) -> str:
     return "".join(parts)
 
 
-def sections(text: str) -> dict[str, list[str]]:
-    """The lists of the first page: the pages below each heading."""
+def sections(text: str) -> dict[str, dict[str, str]]:
+    """The lists of the first page: below each heading the pages, with their titles."""
     parts = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    return {title: re.findall(r"^\* \[.*?\]\((.*?)\)", body, re.MULTILINE) for title, body in parts}
+    return {heading: {page: title for title, page in re.findall(r"^\* \[(.*?)\]\((.*?)\)", body, re.MULTILINE)}
+            for heading, body in parts}
 
 
-def unlisted(listed: dict[str, list[str]], pages: list[str]) -> list[str]:
-    """The pages that no list names, apart from the first one."""
-    named = {"index.md", *[page for group in listed.values() for page in group]}
+def unlisted(text: str, pages: list[str]) -> list[str]:
+    """The pages that no list of the first page names, apart from that page."""
+    named = {"index.md", *[page for group in sections(text).values() for page in group]}
     return [place(page) for page in pages if place(page) not in named]
 
 
 def with_contents(text: str, pages: list[str]) -> str:
     """The first page with the unlisted pages and the built ones, and its lists as the contents of the sidebar."""
-    listed = sections(text)
-    added = unlisted(listed, pages)
-    lines = "".join(f"* [{title_of(page, pages)}]({page})\n" for page in added)
-    for title, entries in BUILT.items():
-        lines += f"\n## {title}\n\n" + "".join(f"* {entry}\n" for entry in entries.values())
+    lines = "".join(f"* [{title_of(page, pages)}]({page})\n" for page in unlisted(text, pages))
     head, guides, tail = re.split(rf"(^## {OTHERS}\n.*?\n)(?=\n## )", text, maxsplit=1, flags=re.DOTALL | re.MULTILINE)
-    text = head + guides + lines + tail
-    trees = [tree(title, group) for title, group in sections(text).items()]
+    text = head + guides + lines + BUILT + tail
+    trees = [tree(heading, group) for heading, group in sections(text).items()]
     return "\n\n".join([text, *trees]) + "\n"
 
 
@@ -111,6 +108,6 @@ def title_of(page: str, pages: list[str]) -> str:
     return (ROOT / source).read_text().partition("\n")[0].removeprefix("# ")
 
 
-def tree(title: str, pages: list[str]) -> str:
-    names = "\n".join(page.removesuffix(".md") for page in pages)
-    return f"```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```"
+def tree(heading: str, pages: dict[str, str]) -> str:
+    names = "\n".join(f"{title} <{page.removesuffix('.md')}>" for page, title in pages.items())
+    return f"```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{names}\n```"

@@ -33,6 +33,7 @@ TASKS = {  # pages by task: modules by prefix, "ops" for the folders above; what
     "Everything else": ("",),
 }
 FEW = 12  # names that a page shows without headings
+MANY = 150  # links that would fill a phone's screen more than once
 
 
 @dataclass
@@ -139,9 +140,12 @@ def render(page: Page, homes: dict[int, str]) -> str:
 
 
 def jumps(names: Iterable[str], prefix: str = "") -> str:
-    """Links to names on the same page. The sidebar does not have them."""
-    links = [f'<a href="#{prefix}{name}">{name.rpartition(".")[2]}</a>' for name in names]
-    return f'<p class="names">{" ".join(links)}</p>'
+    """Links to names on the same page, which the sidebar does not have. An in-place function stands below its own."""
+    found = list(names)
+    shown = [name for name in found if name.removesuffix("_") == name or name.removesuffix("_") not in found]
+    links = [f'<a href="#{prefix}{name}">{name.rpartition(".")[2]}</a>' for name in shown]
+    line = f'<p class="names">{" ".join(links)}</p>'
+    return line if len(links) < MANY else f"<details><summary>{len(links)} names</summary>{line}</details>"
 
 
 def file_of(name: str, value: Any) -> str:
@@ -179,7 +183,7 @@ def members_of(cls: type, homes: dict[int, str]) -> Iterator[tuple[str, Any]]:
             for key, part in vars(base).items():
                 found.setdefault(key, part)
     for key, part in sorted(found.items()):
-        if not key.startswith("_") and inspect.getdoc(function_of(part)) and is_member(part):
+        if not key.startswith("_") and is_member(part) and function_of(part).__doc__:
             yield key, part
 
 

@@ -100,7 +100,7 @@ def test_a_page_that_no_list_names_is_a_guide():
     title = (ROOT / "docs/memory.md").read_text().partition("\n")[0].removeprefix("# ")
     guides = contents.split("## Guides")[1].split("\n## ")[0]
     assert f"* [{title}](memory.md)" in guides
-    assert "\nmemory\n" in contents.split(":caption: Guides")[1].split("```")[0]
+    assert f"\n{title} <memory>\n" in contents.split(":caption: Guides")[1].split("```")[0]
 
 
 def test_an_example_without_its_package_says_so(tmp_path):
