@@ -27,11 +27,11 @@ class Module:
 def public_modules() -> dict[str, Module]:
     """The public modules by their shortest path, with each object described in one of them."""
     modules = dict(walk())
-    homes: dict[int, tuple[tuple[int, int], str, str]] = {}
+    homes: dict[int, tuple[tuple[int, bool, int], str, str]] = {}
     for path, module in modules.items():
         for name, value in module.names.items():
             if is_described(value):
-                rank = (-closeness(module, value), path.count("."))
+                rank = (-closeness(module, value), name != value.__name__, path.count("."))
                 homes[id(value)] = min(homes.get(id(value), (rank, path, name)), (rank, path, name))
             elif not inspect.ismodule(value):
                 module.own[name] = value
@@ -63,8 +63,9 @@ def names_of(module: ModuleType) -> dict[str, Any]:
 
 
 def is_described(value: Any) -> bool:
-    """Whether the value has a docstring of its own, as functions and classes have, and numbers and dtypes have not."""
-    return inspect.isclass(value) or (callable(value) and hasattr(value, "__name__"))
+    """Whether the value is a function or class of ours, which has a docstring; numbers and dtypes have none."""
+    ours = getattr(value, "__module__", None) or ""
+    return ours.startswith(TOP) and (inspect.isclass(value) or (callable(value) and hasattr(value, "__name__")))
 
 
 def closeness(module: Module, value: Any) -> int:

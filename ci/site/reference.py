@@ -129,7 +129,7 @@ def render(page: Page, homes: dict[int, str]) -> str:
     for file in files if grouped else [None]:
         entries = {name: value for name, value in page.entries.items() if file in (None, file_of(name, value))}
         if grouped:
-            parts.append(f"## {file.replace('_', ' ').capitalize() or 'Constants'}")
+            parts += heading(file)
         if len(entries) > 1:
             parts.append(jumps(entries))
         parts += [entry(name, value, homes) for name, value in entries.items()]
@@ -149,12 +149,18 @@ def jumps(names: Iterable[str], prefix: str = "") -> str:
 
 
 def file_of(name: str, value: Any) -> str:
-    """The last part of the module in which an entry is written; constants have none and come first."""
+    """The module in which an entry is written, "" for a constant. An in-place op stands with the op that it writes."""
     if not is_described(value):
         return ""
     base = getattr(ag, name.rpartition(".")[2].removesuffix("_"), value)
-    module = base.__module__ if value.__module__.startswith(OPS) and is_described(base) else value.__module__
-    return module.rpartition(".")[2]
+    return (base if value.__module__.startswith(OPS) and is_described(base) else value).__module__
+
+
+def heading(file: str) -> list[str]:
+    """The heading of what a module has, and what its docstring says first."""
+    if file in ("", TOP, f"{TOP}.cuda"):
+        return ["## Old types of tensors" if file else "## Constants"]
+    return [f"## {file.rpartition('.')[2].replace('_', ' ').capitalize()}", summary(sys.modules[file].__doc__)]
 
 
 def entry(name: str, value: Any, homes: dict[int, str]) -> str:

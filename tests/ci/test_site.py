@@ -71,7 +71,8 @@ def test_objects_have_one_place():
     homes = modules.home_of(found)
     assert homes[id(ag.vmap)] == "autograd_gpu.func.vmap"
     assert homes[id(ag.nn.Linear)] == "autograd_gpu.nn.Linear"
-    assert homes[id(ag.exp)] == "autograd_gpu.exp"
+    assert homes[id(ag.absolute)] == "autograd_gpu.abs"
+    assert homes[id(ag.cuda.max_memory_cached)] == "autograd_gpu.cuda.max_memory_reserved"
     described = [value for module in found.values() for value in module.own.values() if modules.is_described(value)]
     assert len(described) == len({id(value) for value in described})
     assert {id(v) for m in found.values() for v in m.names.values() if modules.is_described(v)} == homes.keys()
