@@ -77,7 +77,7 @@ def outcome(example: Example) -> str:
     except subprocess.TimeoutExpired:
         example.process.kill()
         example.process.communicate()
-        return f"The picture is missing: the program takes longer than {LIMIT} seconds without arguments."
+        return f"The picture is missing: this run took longer than {LIMIT} seconds where the site was built."
     if example.process.returncode == 0:
         printed = printed.replace(f"{example.out}/", "out/")
         return f"The picture above comes from this small run, which printed:\n\n```text\n{printed}```"

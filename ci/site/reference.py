@@ -159,7 +159,7 @@ def file_of(name: str, value: Any) -> str:
 def heading(file: str) -> list[str]:
     """The heading of what a module has, and what its docstring says first."""
     if file in ("", TOP, f"{TOP}.cuda"):
-        return ["## Old types of tensors" if file else "## Constants"]
+        return ["## Old types of tensors" if file else "## Constants and types"]
     return [f"## {file.rpartition('.')[2].replace('_', ' ').capitalize()}", summary(sys.modules[file].__doc__)]
 
 
