@@ -6,6 +6,7 @@
 #   make test   lint, types, layers, and the tests that cover every op, rule, layer, kernel and page once, in minutes
 #                                                             make test ARGS="-k hessian -x"
 #   make test-all   the same with all tests                   make test-all ARGS="tests/ops"
+#   make docs   the documentation as a site in out/site, with an API reference and pictures of the examples
 #   make bench  the benchmarks, beside PyTorch and JAX        make bench ARGS="--device cuda"
 #
 # Another Python in an environment of its own:                make test PYTHON=python3.13 VENV=.venv313
@@ -15,7 +16,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all bench lint types layers clean
+.PHONY: demo test test-all docs bench lint types layers clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -29,6 +30,10 @@ test: lint types layers
 test-all: lint types layers
 	$(BIN)/python -m pytest -n auto $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m smoke)
+
+# Checked as well: links, public names. The examples are those of the extra [demo].
+docs: $(VENV)/.docs
+	$(BIN)/python -m ci.site $(ARGS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -68,6 +73,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(INSTALL) --editable '.[dev]'
 	extra=$$($(BIN)/python ci/cuda_extra.py --without-gpu emulator) && \
 	  { [ -z "$$extra" ] || $(INSTALL) --editable ".[$$extra]"; }
+	touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[docs,demo]'
 	touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python

@@ -1,4 +1,4 @@
-"""README's table: a few cases of each workload, fast ones and slow ones, with our time over that of the peers."""
+"""A few cases of each workload, fast ones and slow ones, with our time over that of the peers: three in README."""
 
 from __future__ import annotations
 
@@ -40,16 +40,27 @@ SHOWN = (
     Row("`foreach.add_` on 100 tensors", "foreach", *["add_"] * 2),
     Row("Burgers' equation, written for PyTorch", "programs", *["PINN, Burgers"] * 2),
 )  # fmt: skip
+README = (SHOWN[0].label, SHOWN[2].label, "step of an MLP 784-256-256-10, Adam, batch 128")
 
 
-def render(results: Sequence[dict[str, Any]]) -> str:
+def render_three(results: Sequence[dict[str, Any]]) -> str:
+    """README's table."""
+    return render(results, [row for row in SHOWN if row.label in README])
+
+
+def measured_cases(results: Sequence[dict[str, Any]]) -> dict[tuple[str, str, str | None], Case]:
+    """The cases by device, benchmark and name."""
+    return {(r["device"], r["benchmark"], case["case"]): case for r in results for case in r["cases"]}
+
+
+def render(results: Sequence[dict[str, Any]], shown: Sequence[Row] = SHOWN) -> str:
     """Markdown: a row for each case that was measured, columns for each device, and where that was."""
     devices = [device for device in DEVICES if any(result["device"] == device for result in results)]
-    measured = {(r["device"], r["benchmark"], case["case"]): case for r in results for case in r["cases"]}
+    measured = measured_cases(results)
     header, rows, places = [""], [], dict.fromkeys(())
     for device in devices:
         header += [f"{DEVICES[device]}, ms", *[f"/ {TITLES[peer]}" for peer in PEERS]]
-    for row in SHOWN:
+    for row in shown:
         cases = [measured.get((device, row.benchmark, getattr(row, device))) for device in devices]
         if any(cases):
             rows.append([row.label, *[cell for case in cases for cell in cells(case)]])
@@ -66,5 +77,9 @@ def cells(case: Case | None) -> list[str]:
     """Our time in ms, and its ratio to that of each peer."""
     if case is None:
         return ["-"] * (1 + len(PEERS))
-    names = [next((name for name in group if name in case["contenders"]), "") for group in PEERS.values()]
-    return [time({**case, "unit": "ms"}, OURS, "ms"), *[ratio(case, name) for name in names]]
+    return [time({**case, "unit": "ms"}, OURS, "ms"), *[ratio(case, peer_in(case, peer)) for peer in PEERS]]
+
+
+def peer_in(case: Case, peer: str) -> str:
+    """The name under which a peer was measured; "" if it was not."""
+    return next((name for name in PEERS[peer] if name in case["contenders"]), "")

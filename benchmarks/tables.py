@@ -1,11 +1,11 @@
-"""Writes the tables of README.md and of pages in docs/ (PAGES) from benchmarks/results/*.json.
+"""Writes the tables of README.md and of pages in docs/, and README's picture, from benchmarks/results/*.json.
 
     python -m benchmarks.tables --write              # replaces what stands between the markers of every page
     python -m benchmarks.tables --check README.md    # of some pages; exit code 1 if that would change one
 
-The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `headlines` for a few cases of each workload,
-`bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the tables of the memory hooks,
-and `hessian` for those of second derivatives. Each cell of a table holds one figure.
+The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for
+a few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the
+tables of the memory hooks, and `hessian` for those of second derivatives. Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import headline_tables, hessian_tables, host_tables, kernel_tables, memory_tables, op_tables
+from . import headline_picture, headline_tables, hessian_tables, host_tables, kernel_tables, memory_tables, op_tables
 from .environment import blas_kernels, place
 from .library_tables import WIDTH, by_library
 
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md", "docs/generated/op-speed.md")
+PAGES = (
+    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md",
+    "docs/generated/op-speed.md",
+)  # fmt: skip
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
     "saved_memory", "programs", "kernels", "ops", "host_time",
@@ -88,6 +91,7 @@ def render_whole(
 
 
 BLOCKS = {  # by the names of markers
+    "ratios": headline_tables.render_three,
     "headlines": headline_tables.render,
     "bench": render,
     "ops": render_ops,
@@ -173,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results, old = load(args.results), 0
     for path in files:
         before = path.read_text()
-        after = replace_blocks(before, results)
+        after = headline_picture.render(results) if path.suffix == ".svg" else replace_blocks(before, results)
         if after == before:
             continue
         if args.write is not None:

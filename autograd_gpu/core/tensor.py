@@ -82,6 +82,7 @@ class Tensor(Exchange):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded. Leaves can be set, other tensors have it from theirs."""
         base = self._base
         if self._fn is not None or base is None or base._fn is None:
             return self._fn is not None
@@ -124,6 +125,7 @@ class Tensor(Exchange):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor. Backward fills `.grad` of leaves."""
         node = self._node
         return node is None or type(node) is AccumulateGrad
 
@@ -135,6 +137,7 @@ class Tensor(Exchange):
 
     @property
     def output_nr(self) -> int:
+        """Which output of `grad_fn` this tensor is."""
         return 0 if self._node is None else max(self._nr - 1, 0)
 
     @property
@@ -210,6 +213,7 @@ class Tensor(Exchange):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `retain_grad` was called, so that backward fills `.grad` of this tensor, which is no leaf."""
         return not self.is_leaf and self._fn.extra is not None and self._nr in self._fn.extra.retained  # type: ignore[union-attr]
 
     # ---- copies ----------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from .command_line import one_thread, parse
 
 NU = 0.01 / math.pi
 POINTS = 2000
+GALLERY = "--steps 500"  # of the small run that the documentation site shows
 ROUNDS = 5  # of which the first uses Adam
 SLICES = (0.25, 0.5, 0.75)
 LBFGS_OPTIONS: dict[str, Any] = {"tolerance_grad": 0, "tolerance_change": 0, "line_search_fn": "strong_wolfe"}

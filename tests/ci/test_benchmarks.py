@@ -15,6 +15,8 @@ from benchmarks import (
     common,
     counting,
     foreach,
+    headline_picture,
+    headline_tables,
     hessian,
     hessian_calls,
     host_time,
@@ -298,8 +300,8 @@ def folder(results, device, tmp_path):
     for name, result in results.items():
         config = result["config"] | {"tiny": False}
         (tmp_path / f"{device}-{name}.json").write_text(json.dumps(result | {"config": config}))
-    blocks = {"README.md": "headlines", "benchmarks.md": "bench", "op-speed.md": "ops", "memory.md": "memory",
-              "hessian.md": "hessian"}
+    blocks = {"README.md": "ratios", "headlines.md": "headlines", "benchmarks.md": "bench", "op-speed.md": "ops",
+              "memory.md": "memory", "hessian.md": "hessian"}
     for name, block in blocks.items():
         text = f"above\n<!-- {block}:begin -->\nformer tables\n<!-- {block}:end -->\nbelow\n"
         (tmp_path / name).write_text(text)
@@ -307,7 +309,9 @@ def folder(results, device, tmp_path):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", ["README.md", "benchmarks.md", "op-speed.md", "memory.md", "hessian.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "headlines.md", "benchmarks.md", "op-speed.md", "memory.md", "hessian.md"]
+)
 def test_tables_are_written_and_checked(folder, results, name, capsys):
     path, where = folder / name, ["--results", str(folder)]
     assert tables.main(["--check", str(path), *where]) == 1
@@ -320,7 +324,8 @@ def test_tables_are_written_and_checked(folder, results, name, capsys):
     assert "former tables" not in text
     beside_torch = any("torch" in case["contenders"] for case in results["ops"]["cases"])
     shown = {
-        "README.md": ("| gradient of a product of 2x2 tensors |", "| `vmap(hessian)` of a network 4-16-16-1 |"),
+        "README.md": ("| Hessian, 2 inputs, six Tanh layers of 512 |", "| training on that Hessian |"),
+        "headlines.md": ("| gradient of a product of 2x2 tensors |", "| `vmap(hessian)` of a network 4-16-16-1 |"),
         "benchmarks.md": ("20 products", "| Matrix products |", "| float8_e5m2 |",
                           *(["x.expand(2, 2)"] if beside_torch else [])),
         "op-speed.md": ("`linalg.qr`", "`sum`"),
@@ -365,6 +370,22 @@ def test_a_ratio_that_depends_on_the_statistic_gets_a_note(ratio_min, notes):
     case = {"unit": "ms", "contenders": {"torch": peer}}
     assert (library_tables.time(case, "torch", "ms"), library_tables.ratio(case, "torch")) == ("473", "0.69")
     assert library_tables.by_minima(case) == notes
+
+
+def test_the_picture_shows_each_ratio_in_its_place():
+    row = next(row for row in headline_tables.SHOWN if row.label == "Hessian, ReLU layers")
+    ratios = {("cuda", row.cuda): 0.5, ("cpu", row.cpu): 2.0}
+    text = headline_picture.render([
+        {"device": device, "benchmark": "hessian", "cases": [{"case": case, "contenders": {"torch": {"ratio": ratio}}}]}
+        for (device, case), ratio in ratios.items()
+    ])
+    at = {device: float(x) for device, x in re.findall(r'class="(cpu|cuda)" c?x="([\d.]+)" (?!c?y="30|y="25)', text)}
+    one = headline_picture.place(1)
+    assert at["cpu"] - one == pytest.approx(one - (at["cuda"] + 5), abs=0.2)  # a square is placed by its corner
+    assert ">Hessian, ReLU layers<" in text
+    assert text.count("<circle") == 2  # one of them in the legend
+    with pytest.raises(ValueError, match="widen RANGE"):
+        headline_picture.place(100)
 
 
 def test_the_committed_results_are_shown():

@@ -48,6 +48,7 @@ class TensorBase:
 
     @property
     def shape(self) -> Size:
+        """The sizes of the dimensions, a tuple."""
         try:
             return KNOWN_SIZES[self._array.shape]
         except KeyError:
@@ -55,38 +56,48 @@ class TensorBase:
 
     @property
     def dtype(self) -> np.dtype:
+        """The dtype, one of NumPy's: `x.dtype == np.float32` holds."""
         return self._array.dtype
 
     @property
     def device(self) -> Device:
+        """Where the array lives: "cpu", or "cuda" with an index."""
         return backend.device_of(self._array)
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the array is one of CuPy."""
         return backend.is_cuda(self._array)
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return self._array.ndim
 
     def dim(self) -> int:
+        """Returns the number of dimensions."""
         return self._array.ndim
 
     @property
     def itemsize(self) -> int:
+        """The bytes of an element."""
         return self._array.itemsize
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements."""
         return self._array.nbytes
 
     def numel(self) -> int:
+        """Returns the number of elements."""
         return self._array.size
 
     def element_size(self) -> int:
+        """Returns the bytes of an element."""
         return self._array.itemsize
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in their order, without gaps."""
         return self._array.flags.c_contiguous if memory_format is None else lies_in(self._array, memory_format)
 
     def _layout(self) -> Any:
@@ -98,6 +109,7 @@ class TensorBase:
         return self._array
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
         return self.dtype in FLOATS or self.dtype in STORAGE
 
     def is_inference(self) -> bool:
