@@ -73,3 +73,11 @@ def test_functions_without_an_op_are_refused(cp, array):
     t = ag.ones(2, device="cuda")
     with pytest.raises(TypeError, match=r"cupy.where is not defined .*; use ag.where, or cupy.where\(t.detach"):
         cp.where(array > 1, t, 0)
+
+
+def test_numpys_functions_take_tensors_beside_cupys_arrays(array):
+    t = ag.tensor([3.0, 0.5], device="cuda", requires_grad=True)
+    joined = np.concatenate([array, t])
+    assert joined.tolist() == [1.0, 2.0, 3.0, 0.5]
+    np.linalg.norm(joined).backward()
+    assert t.grad.tolist() == pytest.approx((np.array([3.0, 0.5]) / np.sqrt(14.25)).tolist())

@@ -64,7 +64,7 @@ class TestDLPack:
             ag.from_dlpack(Exporter(x))
         with pytest.raises(BufferError, match="require gradient"):
             (x * 2).__dlpack__()
-        with pytest.raises(TypeError, match=r"expected an array of a library with DLPack, got list; ag.as_tensor takes"):
+        with pytest.raises(TypeError, match=r"expected an array of a library with DLPack, got list; ag.as_tensor"):
             ag.from_dlpack([1.0])
 
     @pytest.mark.cpu
@@ -226,6 +226,21 @@ class TestNumPy:
             np.asarray(ag.ones(2, requires_grad=True))
         with pytest.raises(RuntimeError, match="detach"):
             ag.ones(2, requires_grad=True).numpy()
+
+    @pytest.mark.cpu
+    def test_cupys_functions_record_or_refuse(self):
+        """CuPy asks no protocol: what calls methods of its argument records, the rest refuses (docs/interop.md)."""
+        cp = pytest.importorskip("cupy")
+        x = ag.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        for call in (lambda: cp.mean(x, axis=0, keepdims=True), lambda: cp.clip(x, 2, 3), lambda: cp.linalg.norm(x),
+                     lambda: cp.swapaxes(x, 0, 1), lambda: cp.diagonal(x), lambda: cp.flip(x, 0)):  # fmt: skip
+            assert call().requires_grad
+        for name in ("sum", "prod", "max", "min", "var", "std", "argmax", "argsort", "ravel", "trace", "cumsum"):
+            with pytest.raises(TypeError):
+                getattr(cp, name)(x)
+        for name in ("any", "all", "nonzero"):
+            with pytest.raises(TypeError, match=r"must be a cupy\.ndarray"):
+                getattr(cp, name)(x)
 
     def test_foreign_operand(self):
         class Other:
