@@ -57,7 +57,7 @@ def test_values_and_gradients(name, call):
         assert result.is_floating_point() == (np.asarray(value).dtype.kind == "f")
         np.testing.assert_allclose(result.detach().cpu().numpy(), value, rtol=1e-9, atol=1e-12)
     recorded = [r for r in results if isinstance(r, ag.Tensor) and r.requires_grad]
-    if name == "unique":
+    if name.startswith("unique"):
         with pytest.raises(NotImplementedError, match="the derivative of unique"):
             recorded[0].sum().backward()
         return
@@ -75,8 +75,8 @@ def test_every_argument_is_taken_or_refused(monkeypatch):
             used[_name] |= given.keys()
             return _run(*args, **given)
 
+        face(NUMPY[name], name)  # of the row itself, which is kept
         monkeypatch.setitem(FUNCTIONS, name, row._replace(run=spied))
-        assert face(NUMPY[name], name) is not None  # of the row itself, which is kept
     x = ag.tensor(A)
     for calls in CALLS.values():
         for call in calls:

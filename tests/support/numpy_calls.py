@@ -193,6 +193,11 @@ CALLS = {
     "ones_like": [lambda a: np.ones_like(a, np.float64, shape=4)],
     "full_like": [lambda a: np.full_like(a, 2.5, dtype=np.float64, shape=(1, 2))],
     "empty_like": [lambda a: np.empty_like(a, np.float64, shape=(0, 2))],
+    "unique_values": [lambda a: np.unique_values(np.concatenate([a, a]))],
+    "linspace": [lambda a: np.linspace(a[0], a[1, 0], num=4, endpoint=False, dtype=np.float64),
+                 lambda a: np.linspace(a[0, 0], 2.0, 3)],
+    "may_share_memory": [lambda a: np.may_share_memory(a, a[0]), lambda a: np.may_share_memory(a, a + 1, max_work=1)],
+    "shares_memory": [lambda a: np.shares_memory(a, a), lambda a: np.shares_memory(a, a * 2, max_work=10)],
     "shape": [np.shape], "ndim": [np.ndim], "size": [lambda a: np.size(a, 1), lambda a: np.size(a, axis=0)],
     "allclose": [lambda a: np.allclose(a, A + 1e-4, rtol=0.0, atol=1e-3, equal_nan=True)],
     "array_equal": [lambda a: np.array_equal(a, A, equal_nan=True), lambda a: np.array_equal(a, A[0])],
@@ -201,5 +206,6 @@ CALLS = {
 CONSTANT = {  # results that depend on no value, or on the order of values only
     "argmax", "argmin", "all", "any", "count_nonzero", "argsort", "searchsorted", "nonzero", "flatnonzero", "argwhere",
     "isclose", "isneginf", "isposinf", "isreal", "isin", "linalg.matrix_rank", "zeros_like", "ones_like", "full_like",
-    "empty_like", "shape", "ndim", "size", "allclose", "array_equal", "iscomplexobj", "isrealobj",
+    "empty_like", "shape", "ndim", "size", "allclose", "array_equal", "may_share_memory", "shares_memory",
+    "iscomplexobj", "isrealobj",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ... import backend
 from ...core.extend import Size, Tensor
 from ..elementwise import comparison
 from .elements import close
@@ -26,9 +27,16 @@ def _size(a: Tensor, axis: int | None = None) -> int:
     return a.numel() if axis is None else a.shape[axis]
 
 
+def _share(a: Any, b: Any, max_work: int | None = None) -> bool:
+    one, other = (x.array if isinstance(x, Tensor) else x for x in (a, b))
+    return bool(backend.may_share_memory(one, other))
+
+
 ANSWERS: Table = {
     "shape": Row("Tensor.shape", lambda a: Size(a.shape)), "ndim": Row("Tensor.ndim", lambda a: a.ndim),
     "size": Row("Tensor.numel", _size), "allclose": Row("allclose", _allclose),
     "array_equal": Row("equal", _array_equal),
+    "may_share_memory": Row("Tensor.array", _share),
+    "shares_memory": Row("Tensor.array", _share, "by the bounds of the memory"),
     "iscomplexobj": Row("is_complex", lambda x: False), "isrealobj": Row("is_complex", lambda x: True),
 }  # fmt: skip

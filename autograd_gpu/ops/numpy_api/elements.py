@@ -186,6 +186,13 @@ def close(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: b
     return comparison.isclose(a.to(wide), b.to(wide), rtol, atol, equal_nan)
 
 
+def _linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Tensor:
+    start, stop = (floats(end) for end in tensors([start, stop]))
+    part = tensors([start, list(np.linspace(0.0, 1.0, num, endpoint))])[1].to(start.dtype)
+    result = start + (stop - start) * part.reshape((num,) + (1,) * max(start.ndim, stop.ndim))
+    return result if dtype is None else result.to(dtype)
+
+
 def _filled(fill: Any) -> Any:
     return lambda a, dtype=None, shape=None: like.new_full(a, a.shape if shape is None else shape, fill, dtype=dtype)
 
@@ -220,7 +227,8 @@ ELEMENTS: Table = {
     "nanquantile": Row("nanquantile", _quantiles("nanquantile", 1.0)),
     "nanpercentile": Row("nanquantile", _quantiles("nanpercentile", 100.0)),
     "sort": Row("sort", _sort), "argsort": Row("argsort", _argsort), "searchsorted": Row("searchsorted", _searchsorted),
-    "unique": Row("unique", _unique), "bincount": Row("bincount", _bincount),
+    "unique": Row("unique", _unique), "unique_values": Row("unique", lambda x: unique.unique(tensor(x))),
+    "linspace": Row("linspace", _linspace), "bincount": Row("bincount", _bincount),
     "take": Row("index_select", _take), "take_along_axis": Row("take_along_dim", _take_along),
     "compress": Row("masked_select", _compress),
     "extract": Row("masked_select", lambda condition, arr: _compress(tensors([arr, condition])[1].ravel(), arr)),

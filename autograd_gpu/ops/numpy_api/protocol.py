@@ -33,6 +33,8 @@ _IN_C: dict[str, Callable[..., Any]] = {  # parameters that inspect.signature ca
     "dot": lambda a, b, out=None: None,
     "empty_like": lambda prototype, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
     "inner": lambda a, b: None,
+    "may_share_memory": lambda a, b, max_work=None: None,
+    "shares_memory": lambda a, b, max_work=None: None,
     "vdot": lambda a, b: None,
     "where": lambda condition, x=None, y=None: None,
 }
