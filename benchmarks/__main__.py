@@ -1,5 +1,8 @@
 """Run every workload, each in a process of its own: python -m benchmarks [--device cpu|cuda].
 
+`python -m benchmarks report` makes one HTML page of the results of several machines, and `python -m benchmarks check`
+names what became slower; each has a --help of its own.
+
 Prints the tables and writes benchmarks/results/<device>-<name>.json, from which
 `python -m benchmarks.tables --write` makes the tables of README and docs. With --together they share a process,
 where seconds are few and imports take some.
@@ -13,9 +16,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import regressions
 from .restart import restart_unhindered
 from .tables import RESULTS, WORKLOADS
 from .together import run_together
+from .web import page
+
+COMMANDS = {"report": page.main, "check": regressions.main}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,7 +41,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the chosen workloads; answers 1 if one of them failed."""
-    args, passed_on = parser().parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in COMMANDS:
+        return COMMANDS[words[0]](words[1:])
+    args, passed_on = parser().parse_known_args(words)
     kind, calls = args.device.partition(":")[0], {}
     for name in args.only.split(","):
         if name not in WORKLOADS:
@@ -58,5 +68,6 @@ def run_apart(name: str, words: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    restart_unhindered()
+    if sys.argv[1:2] not in ([command] for command in COMMANDS):  # which measure nothing
+        restart_unhindered()
     sys.exit(main())

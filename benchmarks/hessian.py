@@ -7,8 +7,8 @@ torch.compile, where the activation is the first. hessian_calls.py has the code.
 
 Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
 (hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
-activations run the first two, the first activation runs the others, and the sweeps over widths and numbers of inputs,
-and over small networks, where calls and passes take longer than products.
+activations run the first two, the first activation runs the others, and the sweeps over widths, numbers of inputs,
+depths and batches, and over small networks, where calls and passes take longer than products.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ FOR_ALL = ("hessian", "backward")  # parts that every activation runs
 INPUTS, OUTPUTS = 2, 3  # (x, y) -> (u, v, p)
 WIDTHS = (64, 128, 256, 512, 1024)
 NUMBERS_OF_INPUTS, WIDTH_THERE, NUMBERS_OF_OUTPUTS = (2, 3, 5, 10), 256, (1, 3)
+DEPTHS, BATCHES = (2, 4, 8, 16), (125, 500, 2_000, 8_000)  # of networks of width WIDTH_THERE
 SMALL_WIDTHS, SMALL_LAYERS, SMALL_BATCH = (32, 64, 128, 256), 4, 1_000
 BATCH = {"cpu": 2_000, "cuda": 10_000}
 TOLERANCE = {"fp32": 1e-4, "tf32": 3e-2}
@@ -192,6 +193,23 @@ def over_inputs(args: argparse.Namespace) -> Iterator[Case]:
             yield Case(label, sizes, activation, "hessian", precision, methods)
 
 
+def over_depths(args: argparse.Namespace) -> Iterator[Case]:
+    """The Hessian over numbers of hidden layers."""
+    activation, precision = args.activations[0], args.precisions[0]
+    for depth in args.depths:
+        label = f"{activation}, depth {depth}{suffix(args, precision)}"
+        yield Case(label, [INPUTS, *[args.width_there] * depth, OUTPUTS], activation, "hessian", precision, [])
+
+
+def over_batches(args: argparse.Namespace) -> Iterator[Case]:
+    """The Hessian over numbers of rows of x."""
+    activation, precision = args.activations[0], args.precisions[0]
+    sizes = [INPUTS, *[args.width_there] * args.layers, OUTPUTS]
+    for batch in args.batches:
+        label = f"{activation}, batch {batch}{suffix(args, precision)}"
+        yield Case(label, sizes, activation, "hessian", precision, [], batch)
+
+
 def over_small_networks(args: argparse.Namespace) -> Iterator[Case]:
     """The Hessian of one output, and training on the Laplacian, over the widths of physics-informed networks."""
     activation, precision = args.activations[0], args.precisions[0]
@@ -203,7 +221,10 @@ def over_small_networks(args: argparse.Namespace) -> Iterator[Case]:
             yield Case(label, sizes, activation, part, precision, methods, args.small_batch)
 
 
-SWEEPS = {"widths": over_widths, "inputs": over_inputs, "small networks": over_small_networks}
+SWEEPS = {
+    "widths": over_widths, "inputs": over_inputs, "depths": over_depths, "batches": over_batches,
+    "small networks": over_small_networks,
+}  # fmt: skip
 
 
 def suffix(args: argparse.Namespace, precision: str) -> str:
@@ -217,10 +238,12 @@ def run(args: argparse.Namespace) -> Report:
     args.batch = args.batch or BATCH[kind]
     args.precisions = args.precisions or (["fp32", "tf32"] if kind == "cuda" else ["fp32"])
     args.widths, args.numbers_of_inputs, args.width_there = WIDTHS, NUMBERS_OF_INPUTS, WIDTH_THERE
+    args.depths, args.batches = DEPTHS, BATCHES
     args.small_widths, args.small_batch = SMALL_WIDTHS, SMALL_BATCH
     if args.tiny:
         args.batch, args.hidden = 24, 8
         args.widths, args.numbers_of_inputs, args.width_there = (8, 16), (2, 10), 8
+        args.depths, args.batches = (1, 2), (4, 12)
         args.small_widths, args.small_batch = (8,), 24
     present, absent = load_peers(args.peers, PEERS, args.device)
     if kind == "cpu":

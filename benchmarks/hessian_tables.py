@@ -1,4 +1,4 @@
-"""Tables of the workload `hessian`: beside the peers, by our methods, over widths and numbers of inputs."""
+"""Tables of the workload `hessian`: beside the peers, by our methods, and over widths, inputs, depths and batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def whole(result: dict[str, Any]) -> str:
     parts.append(counted(cases, methods, "launches", "Kernel launches"))
     network = "{layers} hidden layers, batch {batch}".format(**result["config"])
     words = {"widths": f"{network}, no backward",
-             "inputs": f"{network}, width {result['config']['width of inputs']}, no backward"}
+             "inputs": f"{network}, width {result['config']['width of inputs']}, no backward",
+             "depths": "batch {batch}, width {width of inputs}, no backward".format(**result["config"]),
+             "batches": "{layers} hidden layers, width {width of inputs}, no backward".format(**result["config"])}
     if "small" in result["config"]:  # results of earlier versions have none
         small = result["config"]["small"]
         words["small networks"] = f"2 -> {small['layers']} x width -> 1, batch {small['batch']}"

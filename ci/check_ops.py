@@ -80,6 +80,7 @@ READS = {
     f"{OPS}inplace/write.py": {"_operand": NUMBER},
     f"{OPS}nn/cross_entropy.py": {"_of_no_classes": "a check"},
     f"{OPS}nn/embedding_bag.py": {"_bag_numbers": "offsets, which decide about sizes"},
+    f"{OPS}numpy_api/answers.py": {"_share": "where the memory is"},
     f"{OPS}random/sampling.py": {"_few_with_replacement": ARRAYS},
     f"{OPS}reduction/variance.py": {"_mean_dominates": ARRAYS},
     f"{OPS}shape/split.py": {"tensor_split": "the cuts, which decide about sizes"},

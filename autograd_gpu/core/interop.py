@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import backend, errors
+from ..backend.arrays import dlpack
 from ..backend.arrays.dtypes import STORAGE, bfloat16
 from ..modes import GRAD_OFF, MODES
 from .graph.tensor_base import TensorBase
@@ -50,21 +51,23 @@ class Exchange(TensorBase):
         array = self.numpy()
         return np.array(array, dtype=dtype, copy=copy)
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        """Exports the memory to another library; copies if strides are negative, since PyTorch aborts on these.
+    def __dlpack__(
+        self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """Exports the memory to another library, as the array API says: on CUDA `stream` waits for the current stream.
 
-        BufferError for bfloat16 and float8, which NumPy and CuPy do not export, and if copy=False forbids the copy.
+        A tensor with negative strides is copied. BufferError if the tensor requires grad, for bfloat16 and float8,
+        which NumPy and CuPy do not export, for read-only memory to a consumer that could not know, and if copy=False
+        forbids a copy that is needed.
         """
         self._check_exportable()
-        if self.dtype in _NOT_EXPORTED:
-            raise BufferError(f"a tensor of dtype {self.dtype} cannot be exported by DLPack; export .to(float32)")
-        array = self.array
-        if min(array.strides, default=0) < 0:
-            if kwargs.get("copy") is False:
-                raise BufferError("a tensor with negative strides is exported by DLPack as a copy, which copy=False "
-                                  "forbids; leave it out")
-            array = array.copy()
-        return array.__dlpack__(**kwargs)
+        dtype = self.dtype
+        if dtype in _NOT_EXPORTED:
+            integers, size = ("int16", 2) if dtype.itemsize == 2 else ("uint8", 1)
+            raise BufferError(f"a tensor of dtype {dtype} cannot be exported by DLPack; export t.view(ag.{integers}), "
+                              f"and view these {size} bytes as {dtype} there, or export t.to(ag.float32)")
+        return dlpack.exported(self.array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()

@@ -14,13 +14,14 @@ from ..core.extend import Tensor, operator
 from ..errors import OpDeclarationError
 from ..missing_names import TENSOR_NAMES, MissingMethod
 from . import properties
-from ._support.out import taking_out
+from ._support.out import taking_out, written
 from .creation import convert, tensor_types
 from .elementwise import arithmetic, bitwise, comparison, division, unary
 from .indexing import index, setitem
 from .inplace import record, views
 from .linalg import matmul
-from .numpy_functions import array_function
+from .numpy_api import protocol
+from .numpy_api.refused import INSTEAD, way_out
 from .shape import permute, rearrange, split
 
 OPERATORS: dict[str, Any] = {
@@ -66,23 +67,30 @@ def reflected(function: Any) -> Any:
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """NumPy's protocol: np.sin(t) and array * t call the op of the same meaning, which records."""
-    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-    return _record(name, _UFUNCS.get(ufunc.__name__) if method == "__call__" else None, inputs, kwargs)
+    name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
+    return _record("np", name, inputs, kwargs)
 
 
 def cupy_override(self: Tensor, kernel: Any, *inputs: Any, **kwargs: Any) -> Any:
     """CuPy's protocol for the operands of its ufuncs, whose names are cupy_sin and so on."""
-    name = kernel.name.removeprefix("cupy_")
     if len(inputs) > kernel.nin:  # array += tensor
         inputs, kwargs = inputs[: kernel.nin], {**kwargs, "out": inputs[kernel.nin :]}
-    return _record(f"cupy.{name}", _UFUNCS.get(name), inputs, kwargs)
+    return _record("cupy", kernel.name.removeprefix("cupy_"), inputs, kwargs)
 
 
-def _record(name: str, op: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if op is None or kwargs:
-        options = f" with {', '.join(sorted(kwargs))}=" if kwargs else ""
-        raise TypeError(f"{name}{options} is not defined for tensors; use the ag function, or {name}(t.detach().array)")
-    return op(*inputs)
+def _record(module: str, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    op = _UFUNCS.get(name)
+    if op is None:
+        raise TypeError(f"{module}.{name} is not defined for tensors; {way_out(name, protocol.PUBLIC, module)}")
+    if not kwargs:
+        return op(*inputs)
+    outs = kwargs.get("out", ())
+    if kwargs.keys() == {"out"} and all(isinstance(out, Tensor) for out in outs):
+        return written(f"{module}.{name}", outs[0] if len(outs) == 1 else outs, inputs, op, *inputs)
+    key = next((key for key in kwargs if key != "out"), "out")
+    value = outs[0] if key == "out" else kwargs[key]
+    raise TypeError(f"{module}.{name}: {key}= of type {type(value).__name__} is not defined for tensors; "
+                    f"{INSTEAD.get(key, 'leave it out')}")
 
 
 def _iterate(self: Tensor) -> Any:
@@ -103,6 +111,7 @@ def bind() -> None:
     """Fills the tables, and sets Tensor's methods and operators."""
     for named in NAMED:
         _add(named)
+    protocol.PUBLIC += [f"{module}.{name}".lstrip(".") for module, names in MODULES.items() for name in names]
     for name, function in METHODS.items():
         setattr(Tensor, name, function)
     for name in TENSOR_NAMES:
@@ -125,7 +134,7 @@ def bind() -> None:
     Tensor.__iter__ = _iterate  # type: ignore[method-assign]
     Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
     Tensor.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]
-    Tensor.__array_function__ = array_function  # type: ignore[attr-defined]
+    Tensor.__array_function__ = protocol.array_function  # type: ignore[attr-defined]
     Tensor.__cupy_override_elementwise_kernel__ = cupy_override  # type: ignore[attr-defined]
 
 

@@ -12,8 +12,8 @@ from .averages import OLD_SORTS, SORTS
 from .profiling import profile
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command `trace`."""
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m autograd_gpu trace", description=__doc__)
     parser.add_argument("-o", "--output", default="trace.json.gz", help="the trace, for ui.perfetto.dev (%(default)s)")
     parser.add_argument("--sort-by", default="self_cpu_time_total", choices=[*SORTS, *OLD_SORTS], metavar="COLUMN",
                         help="the column of the table that decides the order (%(default)s)")  # fmt: skip
@@ -23,10 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stacks", metavar="FILE", help="write stacks for flame graphs")
     parser.add_argument("script", help="the script to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
+    return parser.parse_args(words)
 
 
-def trace(options: argparse.Namespace) -> int:
-    """Runs the script; returns its exit code. The trace is written whether it fails or not."""
+def trace(words: Sequence[str]) -> int:
+    """Runs the script that the words name; returns its exit code. The trace is written whether it fails or not."""
+    options = _parsed(words)
     script = Path(options.script)
     if not script.is_file():
         print(f"trace: there is no script {script}", file=sys.stderr)

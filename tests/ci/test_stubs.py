@@ -10,7 +10,7 @@ pytestmark = pytest.mark.cpu
 
 
 
-@pytest.mark.parametrize("script", ["write_stubs.py", "write_coverage.py"])
+@pytest.mark.parametrize("script", ["write_stubs.py", "write_coverage.py", "write_interop.py"])
 def test_written_files_are_current(script):
     done = subprocess.run([sys.executable, f"ci/{script}", "--check"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

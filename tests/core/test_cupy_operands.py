@@ -64,12 +64,20 @@ def test_memory_is_not_given_away_where_a_gradient_is_wanted(cp):
 @pytest.mark.parametrize("write", [operator.iadd, operator.imul], ids=lambda f: f.__name__)
 def test_writing_into_an_array_is_refused(array, write):
     t = ag.ones(2, device="cuda")
-    with pytest.raises(TypeError, match=r"with out= is not defined for tensors.*detach\(\)\.array"):
+    with pytest.raises(TypeError, match=r"cupy.*: out= of type ndarray is not defined .*; write into a tensor"):
         write(array, t)
     assert array.tolist() == [1.0, 2.0]
 
 
 def test_functions_without_an_op_are_refused(cp, array):
     t = ag.ones(2, device="cuda")
-    with pytest.raises(TypeError, match=r"cupy.where is not defined for tensors; use the ag function"):
+    with pytest.raises(TypeError, match=r"cupy.where is not defined .*; use ag.where, or cupy.where\(t.detach"):
         cp.where(array > 1, t, 0)
+
+
+def test_numpys_functions_take_tensors_beside_cupys_arrays(array):
+    t = ag.tensor([3.0, 0.5], device="cuda", requires_grad=True)
+    joined = np.concatenate([array, t])
+    assert joined.tolist() == [1.0, 2.0, 3.0, 0.5]
+    np.linalg.norm(joined).backward()
+    assert t.grad.tolist() == pytest.approx((np.array([3.0, 0.5]) / np.sqrt(14.25)).tolist())

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend.arrays import dtypes
-from ...backend.arrays.device import CPU, Device, or_default
+from ...backend.arrays import dlpack, dtypes
+from ...backend.arrays.device import CPU, or_default
 from ...core.extend import (
     RECORD,
     Float8Tensor,
@@ -207,6 +207,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def from_dlpack(exporter: Any) -> Tensor:
     """A tensor that shares the memory of any DLPack object: PyTorch, JAX, CuPy and NumPy arrays.
 
+    On CUDA the current stream waits for the exporter's. Memory that the exporter calls read-only, and JAX's, cannot be
+    written. TypeError for bfloat16 and float8, which come as integers, and for complex numbers.
+
     >>> ag.from_dlpack(np.ones(2))
     tensor([1., 1.], dtype=float64)
     """
@@ -214,8 +217,8 @@ def from_dlpack(exporter: Any) -> Tensor:
         return alias(exporter)
     if isinstance(exporter, np.ndarray):
         return from_numpy(exporter)
-    kind, ordinal = exporter.__dlpack_device__()
-    on_cpu = int(kind) in (1, 3)  # kDLCPU, kDLCUDAHost
-    xp = np if on_cpu else backend.namespace_on(Device("cuda", ordinal))
-    array = xp.from_dlpack(exporter)
+    if not hasattr(exporter, "__dlpack__"):
+        raise TypeError(f"from_dlpack: expected an array of a library with DLPack, got {type(exporter).__name__}; "
+                        "ag.as_tensor takes arrays and lists")
+    array = dlpack.imported(exporter)
     return as_tensor(array, device=backend.device_of(array))

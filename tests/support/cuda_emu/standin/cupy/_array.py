@@ -16,7 +16,7 @@ from ._emulation import SETTINGS
 from ._memory import view
 from ._pointers import MemoryPointer, UnownedMemory
 from ._pool import alloc
-from ._state import current_device, current_queue
+from ._state import current_device, current_queue, queue_of
 
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
 _host_memory = np.empty if SETTINGS.computes else np.zeros
@@ -148,6 +148,12 @@ class ndarray:
             return self.get().__dlpack__(max_version=max_version)
         if copy is True:
             raise BufferError("copy=True only supported for copy to CPU.")
+        if stream is not None and (not isinstance(stream, int) or stream < -1 or stream == 0):
+            raise ValueError(f"On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any larger value, but "
+                             f"{stream} was provided")
+        consumer, producer = 1 if stream is None else stream, current_queue()
+        if consumer not in (-1, producer.handle or 1):
+            queue_of(0 if consumer == 1 else consumer).follow(producer.push(lambda: None, "event"))
         return Exported(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:

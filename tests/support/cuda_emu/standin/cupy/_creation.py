@@ -10,7 +10,6 @@ import numpy as np
 from ._access import access, pinned_access, upload
 from ._array import Exported, as_array, copied, ndarray, new, supported, viewed
 from ._call import call
-from ._queue import Queue
 from ._state import current_device, current_queue
 
 
@@ -117,17 +116,12 @@ def _from_other_device(source: ndarray) -> ndarray:
     """A copy between devices: behind the work of the other device's null stream, as a copy over peers is."""
     with source.device:
         here = source if source._a.flags.forc else copied(source, source.dtype)
-        event = _event(current_queue())
+        event = current_queue().push(lambda: None, "event")
     result = new(here.shape, here.dtype, None if here._a.flags.c_contiguous else
                  tuple(stride // here.itemsize for stride in here.strides))
-    current_queue().wait(*event)
+    current_queue().follow(event)
     result.data.copy_from_device_async(here.data, here.nbytes)
     return result
-
-
-def _event(queue: Queue) -> tuple[Queue, int, dict[int, int]]:
-    operation = queue.push(lambda: None, "event")
-    return queue, operation.number, {**operation.clock, queue.id: operation.number}
 
 
 def _from_host(obj: Any, dtype: Any, order: str, blocking: bool) -> ndarray:

@@ -111,6 +111,12 @@ class Queue:
                 if other.epoch == HOST.epoch and self.clock.get(other.id, 0) < other.issued:
                     self.wait(other, other.issued, {**other.clock, other.id: other.issued})
 
+    def follow(self, event: Operation) -> None:
+        """Orders all later operations behind `event`, one of another queue."""
+        with LOCK:
+            self.catch_up()
+            self.wait(event.queue, event.number, {**event.clock, event.queue.id: event.number})
+
     def wait(self, other: Queue, number: int, clock: Clock) -> None:
         """Orders all later operations behind number `number` of `other`, whose clock there was `clock`."""
         self.clock = _clock.joined(self.clock, clock)

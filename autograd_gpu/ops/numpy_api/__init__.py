@@ -1,0 +1,1 @@
+"""NumPy's functions on tensors, by NumPy's protocol `__array_function__`."""
