@@ -7,6 +7,7 @@ and `Program.text` depends on nothing but the formula, so it may key caches that
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -143,10 +144,11 @@ TAIL = (
 def _in_operations(outputs: Sequence[Expression], double: bool) -> list[Expression]:
     """The outputs in terms of OPERATIONS; subexpressions of numbers alone stay as they are."""
     plain = [_without_calls(e) for e in outputs]
-    mirrored, made = _mirrored(ordered(plain)), dict[Expression, Expression]()
-    for e in ordered(plain):
-        made[e] = e if e.uniform else _operation(e, [made[a] for a in e.args], mirrored, made, double)
-    return [made[e] for e in plain]
+    everything = ordered(plain)
+    lowering = _Lowering(everything, plain, double)
+    for e in everything:
+        lowering.made[e] = e if e.uniform else lowering.operation(e)
+    return [lowering.made[e] for e in plain]
 
 
 def _without_calls(e: Expression) -> Expression:
@@ -168,28 +170,40 @@ def _mirrored(everything: Sequence[Expression]) -> dict[Expression, Expression]:
     return pairs
 
 
-def _operation(
-    e: Expression,
-    args: Sequence[Expression],
-    mirrored: dict[Expression, Expression],
-    made: dict[Expression, Expression],
-    double: bool,
-) -> Expression:
-    """The expression e, whose lowered arguments are `args`."""
-    if e.op == "sigmoid" and e.args[0] in mirrored:
-        return 1 / (1 / exp(_opposite(made[mirrored[e.args[0]]])) + 1)
-    if e.op == "sigmoid":
-        return 1 / (exp(_opposite(args[0])) + 1)
-    if e.op == "softplus":
-        size = args[0].args[0] if args[0].op == "neg" else args[0]
-        return maximum(args[0], 0) + log1p(exp(-absolute(size)))
-    if e.op == "root":
-        return make("sqrt", *args)
-    if e.op == "normal_cdf" and not double:
-        return _normal_cdf(args[0])
-    if e.op == "pow" and e.args[1].op == CONSTANT and e.args[1].value in (2, 3):
-        return args[0] * args[0] if e.args[1].value == 2 else args[0] * args[0] * args[0]
-    return rebuilt(e, args)
+class _Lowering:
+    """Expressions and what they became so far."""
+
+    def __init__(self, everything: Sequence[Expression], outputs: Sequence[Expression], double: bool) -> None:
+        self.double, self.mirrored = double, _mirrored(everything)
+        self.made: dict[Expression, Expression] = {}
+        self.uses = Counter([*outputs, *[a for e in everything for a in e.args]])
+
+    def operation(self, e: Expression) -> Expression:
+        """The expression e in terms of operations, after its arguments."""
+        args = [self.made[a] for a in e.args]
+        if e.op == "sigmoid":
+            return 1 / self._one_plus_exp(e)
+        if e.op == "mul":
+            for a, b in (e.args, e.args[::-1]):
+                if b.op == "sigmoid" and not b.uniform and self.uses[b] == 1:  # one rounding less, and one pass
+                    return self.made[a] / self._one_plus_exp(b)
+        if e.op == "softplus":
+            size = args[0].args[0] if args[0].op == "neg" else args[0]
+            return maximum(args[0], 0) + log1p(exp(-absolute(size)))
+        if e.op == "root":
+            return make("sqrt", *args)
+        if e.op == "normal_cdf" and not self.double:
+            return _normal_cdf(args[0])
+        if e.op == "pow" and e.args[1].op == CONSTANT and e.args[1].value in (2, 3):
+            return args[0] * args[0] if e.args[1].value == 2 else args[0] * args[0] * args[0]
+        return rebuilt(e, args)
+
+    def _one_plus_exp(self, e: Expression) -> Expression:
+        """1 / e for e = sigmoid(x)."""
+        (x,) = e.args
+        if x in self.mirrored:
+            return 1 / exp(_opposite(self.made[self.mirrored[x]])) + 1
+        return exp(_opposite(self.made[x])) + 1
 
 
 def _opposite(e: Expression) -> Expression:

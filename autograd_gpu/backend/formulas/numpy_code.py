@@ -51,10 +51,20 @@ QUIET = _quiet()  # where errors of arithmetic are ignored; running in a copy ta
 
 
 class _Registers:
-    """Names of arrays of a block: a result gets the one that was given back last, or a new one."""
+    """Names of arrays of a block: a result gets the one that was given back last, or a new one.
 
-    def __init__(self, letter: str) -> None:
-        self.letter, self.free, self.count = letter, list[str](), 0
+    `outputs` are free until the instruction that claims them.
+    """
+
+    def __init__(self, letter: str, outputs: Sequence[str] = ()) -> None:
+        self.letter, self.free, self.count = letter, [*outputs], 0
+
+    def claim(self, name: str) -> str:
+        """This register, or another if it is in use."""
+        if name not in self.free:
+            return self.take()
+        self.free.remove(name)
+        return name
 
     def take(self) -> str:
         if self.free:
@@ -64,54 +74,67 @@ class _Registers:
 
 
 class _BlockWriter:
-    """Writes the function for a block. Outputs o0, o1, ... are registers that hold an output at the end."""
+    """Writes the function for a block. Outputs o0, o1, ... are registers, too."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.lines = program, list[str]()
-        self.floats, self.flags = _Registers("f"), _Registers("b")
+        self.floats, self.flags = _Registers("f", [f"o{k}" for k in range(len(program.outputs))]), _Registers("b")
         self.places: dict[Operand, str] = {}
         self.own = {o: f"o{k}" for k, o in reversed([*enumerate(program.outputs)]) if o.kind == "t"}
         for k, instruction in enumerate(program.instructions):
             self._write(k, instruction)
-        for k, o in enumerate(program.outputs):
-            if self._place(o) != f"o{k}":
-                self.lines.append(f"copyto(o{k}, {self._place(o)})")
+        self._copy({f"o{k}": self._place(o) for k, o in enumerate(program.outputs)})
+
+    def _copy(self, sources: dict[str, str]) -> None:
+        """Copies to outputs what ended up elsewhere. An output that holds another one's result is copied first."""
+        left = {target: source for target, source in sources.items() if target != source}
+        while left:
+            target = next((t for t in left if t not in left.values()), None)
+            if target is None:  # a circle: one of them moves out of the way
+                target, moved = next(iter(left)), self.floats.take()
+                self.lines.append(f"copyto({moved}, {target})")
+                left = {t: moved if source == target else source for t, source in left.items()}
+            self.lines.append(f"copyto({target}, {left.pop(target)})")
 
     def _place(self, operand: Operand) -> str:
         return self.places.get(operand, str(operand))
 
     def _write(self, k: int, instruction: Instruction) -> None:
         result, args = Operand("t", k), [self._place(a) for a in instruction.args]
-        if instruction.op == "select":  # its result is written before the arguments are read for the last time
+        if instruction.op == "select":  # the result may overwrite a, but not b, nor the mask
+            _, a, b = instruction.args
+            mask = self.floats.take()
+            self._give_back(k, [a] if a != b else [])
             self.places[result] = self._take(result, instruction)
-            self._select(self.places[result], *args)
-            self._give_back(k, instruction)
+            self._select(self.places[result], mask, *args)
+            self._give_back(k, [x for x in instruction.args if x != a or a == b])
+            self.floats.free.append(mask)
         else:
-            self._give_back(k, instruction)
+            self._give_back(k, instruction.args)
             self.places[result] = self._take(result, instruction)
             self.lines.append(f"{instruction.op}({', '.join([*args, self.places[result]])})")
 
     def _take(self, result: Operand, instruction: Instruction) -> str:
         if instruction.is_condition:
             return self.flags.take()
-        return self.own.get(result) or self.floats.take()
+        own = self.own.get(result)
+        return self.floats.take() if own is None else self.floats.claim(own)
 
-    def _give_back(self, k: int, instruction: Instruction) -> None:
-        for a in dict.fromkeys(instruction.args):
+    def _give_back(self, k: int, args: Sequence[Operand]) -> None:
+        """The registers of those that no instruction after k reads."""
+        for a in dict.fromkeys(args):
             if a.kind == "t" and self.program.last_uses[a] == k:
                 registers = self.flags if self.program.instructions[a.place].is_condition else self.floats
                 registers.free.append(self.places[a])
 
-    def _select(self, out: str, condition: str, a: str, b: str) -> None:
+    def _select(self, out: str, mask: str, condition: str, a: str, b: str) -> None:
         """b ^ (mask * (a ^ b)) on bits: a branch per element takes up to 20 times as long for a random condition."""
-        mask = self.floats.take()
         self.lines += [
             f"copyto({mask}.view(BITS), {condition})",
             f"bitwise_xor({a}.view(BITS), {b}.view(BITS), {out}.view(BITS))",
             f"multiply({mask}.view(BITS), {out}.view(BITS), {out}.view(BITS))",
             f"bitwise_xor({out}.view(BITS), {b}.view(BITS), {out}.view(BITS))",
         ]
-        self.floats.free.append(mask)
 
 
 def _parameters(program: Program) -> list[str]:
@@ -147,6 +170,7 @@ class NumpyCode:
         writer, text = _BlockWriter(program), source(program)
         self.scratch_types = [self.dtype] * writer.floats.count + [np.dtype(bool)] * writer.flags.count
         self.scratch = threading.local()
+        self.passes_inputs = any(o.kind == "i" for o in program.outputs)
         scope: dict[str, Any] = {
             **UFUNCS, "normal_cdf": _normal_cdf, "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
             "multiply": np.multiply, "BITS": np.dtype(f"u{self.dtype.itemsize}"),
@@ -164,22 +188,21 @@ class NumpyCode:
         with np.errstate(over="ignore"):  # a number beyond float32 is infinite
             return (*[np.asarray(v, self.dtype) for v in self.program.values(**numbers)], *self.constants)
 
-    def __call__(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    def __call__(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         """The outputs for arrays of one dtype, which may broadcast; they have the first large array's memory order."""
-        if max([a.size for a in arrays]) <= FEW:
-            return self._few(arrays, numbers)
-        return self._many(arrays, numbers)
-
-    def _few(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-        dtype = arrays[0].dtype
-        if dtype is not self.dtype:
-            arrays = [convert(a, self.dtype) for a in arrays]
+        last = arrays[-1]
+        if last.size > FEW:
+            return self._many(arrays, numbers)
+        if last.dtype is not self.dtype:
+            return self._few_halves(arrays, numbers)
         results: Any = QUIET.copy().run(self.few, *arrays, *numbers)
-        if dtype is not self.dtype:
-            results = [convert(result, dtype) for result in results]
-        elif any(o.kind == "i" for o in self.program.outputs):
+        if self.passes_inputs:
             results = [np.copy(r, order="K") if any(r is a for a in arrays) else r for r in results]
-        return [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
+        return results if last.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
+
+    def _few_halves(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
+        wide = [convert(a, self.dtype) for a in arrays]
+        return [convert(result, arrays[0].dtype) for result in self(wide, numbers)]
 
     def _many(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> list[np.ndarray]:
         head, flat = _flat(arrays)

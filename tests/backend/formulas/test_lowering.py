@@ -33,15 +33,13 @@ i0 = input x
 c0 = constant 0x1.0000000000000p+0
 t0 = neg i0
 t1 = exp t0
-t2 = add t1 c0
-t3 = div c0 t2
-t4 = div c0 t1
-t5 = add t4 c0
-t6 = div c0 t5
-t7 = mul i0 t6
-t8 = add c0 t7
-t9 = mul t3 t8
-return t9"""
+t2 = div c0 t1
+t3 = add t2 c0
+t4 = div i0 t3
+t5 = add c0 t4
+t6 = add t1 c0
+t7 = div t5 t6
+return t7"""
 
 
 def test_the_sigmoids_of_x_and_minus_x_share_one_exponential():

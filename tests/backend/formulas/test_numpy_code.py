@@ -71,6 +71,11 @@ def test_random_programs_with_two_outputs_have_equal_bits(a, b):
     both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers(k=1.25))
 
 
+def test_outputs_that_are_each_other_and_inputs():
+    code = code_of([y, x * y, x * y, x, (x * y) * (x + y)], ["x", "y"])
+    both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers())
+
+
 def test_threads_have_registers_of_their_own():
     code, given_ = code_of([FORMULAS["silu"].derived((2,))], ["x"]), values(1 << 20)
     before = rows.asked()
@@ -116,12 +121,12 @@ def test_numbers_are_rounded_once_from_double():
 def test_the_source_and_its_traceback():
     program = lowered([select(x <= 0, x * x, x)], ["x"])
     assert source(program) == (
-        "def block(i0, c0, o0, f0, f1, b0):\n"
+        "def block(i0, c0, o0, f0, b0):\n"
         "    le(i0, c0, b0)\n"
-        "    mul(i0, i0, f0)\n"
-        "    copyto(f1.view(BITS), b0)\n"
-        "    bitwise_xor(f0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
-        "    multiply(f1.view(BITS), o0.view(BITS), o0.view(BITS))\n"
+        "    mul(i0, i0, o0)\n"
+        "    copyto(f0.view(BITS), b0)\n"
+        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
+        "    multiply(f0.view(BITS), o0.view(BITS), o0.view(BITS))\n"
         "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
         "\n"
         "def few(i0, c0):\n"
