@@ -19,8 +19,8 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(ag.__path__, "autograd_gp
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 GUIDES = {
     name: (ROOT / "docs" / name).read_text()
-    for name in ("autograd.md", "distributions.md", "foreach.md", "graphs.md", "hessian.md", "life-of-a-call.md",
-                 "memory.md", "optimizers.md", "transforms.md")
+    for name in ("autograd.md", "distributions.md", "foreach.md", "formulas.md", "graphs.md", "hessian.md",
+                 "life-of-a-call.md", "memory.md", "optimizers.md", "transforms.md")
 }
 SECTIONS = {
     (name, title): text

@@ -7,6 +7,7 @@ defines depends on nothing but the expressions, so derivatives and code are the 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -177,6 +178,7 @@ class StatedFunction:
 
     def __init__(self, function: Callable[..., Any], partials: Sequence[Callable[..., Any]]) -> None:
         self.function, self.partials, self.__name__ = function, partials, function.__name__
+        self.__signature__ = inspect.signature(function)
 
     def __call__(self, *args: Any) -> Expression:
         if len(args) != len(self.partials):

@@ -24,6 +24,7 @@ from .lowering import Instruction, Operand, Program
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 14  # elements
+Vectors = Sequence[np.ndarray]
 
 UFUNCS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.absolute,
@@ -210,26 +211,37 @@ class NumpyCode:
         order = memory_order(head)
         targets = [o.transpose(order).reshape(-1) for o in outputs]
         blocks = Blocks(head.size, 1, BLOCK)
-        run = self._run if head.dtype == self.dtype else self._run_half
-        blocks.run(lambda i, j: QUIET.copy().run(run, [a[i:j] for a in flat], [t[i:j] for t in targets], numbers))
+        walk = self._walk if head.dtype == self.dtype else self._walk_halves
+        if blocks.shared:
+            blocks.run(lambda i, j: QUIET.copy().run(walk, flat, targets, numbers, i, j, blocks.step))
+        else:
+            QUIET.copy().run(walk, flat, targets, numbers, 0, head.size, blocks.step)
         return outputs
 
-    def _run(self, parts: list[np.ndarray], targets: list[np.ndarray], numbers: tuple[np.ndarray, ...]) -> None:
-        size = targets[0].size
-        self.block(*parts, *numbers, *targets, *[s[:size] for s in self._arrays(size)])
+    def _walk(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
+        """The elements from start to stop, by blocks of `step`."""
+        vectors, block = [*flat, *targets], self.block
+        count, registers = len(flat), self._registers(min(step, stop - start))
+        for i in range(start, stop, step):
+            if stop - i < step:
+                registers = [r[: stop - i] for r in registers]
+            parts = [v[i : min(i + step, stop)] for v in vectors]
+            block(*parts[:count], *numbers, *parts[count:], *registers)
 
-    def _run_half(self, parts: list[np.ndarray], targets: list[np.ndarray], numbers: tuple[np.ndarray, ...]) -> None:
-        results = [np.empty(t.shape, self.dtype) for t in targets]
-        self._run([convert(p, self.dtype) for p in parts], results, numbers)
-        for target, result in zip(targets, results, strict=True):
-            target[...] = convert(result, target.dtype)
+    def _walk_halves(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            results = [np.empty(j - i, self.dtype) for _ in targets]
+            self._walk([convert(v[i:j], self.dtype) for v in flat], results, numbers, 0, j - i, step)
+            for target, result in zip(targets, results, strict=True):
+                target[i:j] = convert(result, target.dtype)
 
-    def _arrays(self, size: int) -> list[np.ndarray]:
-        """This thread's registers, of at least so many elements."""
+    def _registers(self, size: int) -> list[np.ndarray]:
+        """This thread's registers, of this size."""
         arrays: list[np.ndarray] | None = getattr(self.scratch, "arrays", None)
         if arrays is None or (arrays and arrays[0].size < size):
             arrays = self.scratch.arrays = [np.empty(size, dtype) for dtype in self.scratch_types]
-        return arrays
+        return arrays if not arrays or arrays[0].size == size else [a[:size] for a in arrays]
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -78,7 +78,7 @@ class Family:
         if order > 1 and not self.formula.options and self.formula.derived((order + 1,)) is NOTHING:
             words["grad_x"] = ZERO
         if ZERO in (words["grad_x"], body.get("grad_x")):
-            del words["fused"]
+            words.pop("fused", None)
         return type(name, (), {**words, **body})
 
     def program(self, products: Products, options: Options, double: bool) -> Program:
