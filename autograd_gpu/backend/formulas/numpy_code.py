@@ -24,6 +24,7 @@ from .lowering import Instruction, Operand, Program
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 14  # elements
+WIDE = 1 << 16  # elements of half types that are converted at a time, for which arrays are allocated
 Vectors = Sequence[np.ndarray]
 
 UFUNCS = {
@@ -229,8 +230,8 @@ class NumpyCode:
             block(*parts[:count], *numbers, *parts[count:], *registers)
 
     def _walk_halves(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
-        for i in range(start, stop, step):
-            j = min(i + step, stop)
+        for i in range(start, stop, WIDE):
+            j = min(i + WIDE, stop)
             results = [np.empty(j - i, self.dtype) for _ in targets]
             self._walk([convert(v[i:j], self.dtype) for v in flat], results, numbers, 0, j - i, step)
             for target, result in zip(targets, results, strict=True):

@@ -13,7 +13,7 @@ from scalar_formulas import EXPRESSIONS, FORMULAS
 from autograd_gpu.backend.cpu import rows
 from autograd_gpu.backend.formulas.expression import element, number, select
 from autograd_gpu.backend.formulas.lowering import lowered
-from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, NumpyCode, source
+from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode, source
 
 pytestmark = pytest.mark.cpu
 x, y, k = element("x"), element("y"), number("k")
@@ -74,6 +74,11 @@ def test_random_programs_with_two_outputs_have_equal_bits(a, b):
 def test_outputs_that_are_each_other_and_inputs():
     code = code_of([y, x * y, x * y, x, (x * y) * (x + y)], ["x", "y"])
     both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers())
+
+
+def test_half_types_are_converted_by_larger_blocks():
+    code = code_of([FORMULAS["silu"].derived((1,))], ["x"])
+    both_forms(code, [values(WIDE + BLOCK + 100, np.float16)], code.numbers())
 
 
 def test_threads_have_registers_of_their_own():
