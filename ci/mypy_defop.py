@@ -1,4 +1,4 @@
-"""A plugin for mypy: `@defop` turns the block of an op, a class, into a function, which mypy's types cannot say.
+"""A plugin for mypy: `@defop` and `@pointwise` make a function of the block of an op, a class, which no type can say.
 
 The class gets the flag of a class with a base of type Any: it may be called with anything, and passed as any function.
 A call returns Any. What users call is typed by ops/__init__.pyi.
@@ -13,11 +13,12 @@ from mypy.plugin import ClassDefContext, FunctionContext, Plugin
 from mypy.types import AnyType, Type, TypeOfAny
 
 DEFOP = "autograd_gpu.core.dispatch.defop"  # its full name wherever it is imported from, core/extend.py as well
+DECORATORS = (DEFOP, "autograd_gpu.core.dispatch.pointwise")
 
 
 class DefopPlugin(Plugin):
     def get_class_decorator_hook_2(self, fullname: str) -> Callable[[ClassDefContext], bool] | None:
-        return _mark if fullname == DEFOP else None
+        return _mark if fullname in DECORATORS else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if not fullname.startswith("autograd_gpu.ops."):

@@ -23,6 +23,7 @@ from ..modes import ANOMALY, MODES, RECORDING_MASK, SAVING, TRANSFORMED
 from .codegen import call, keywords
 from .declare.op import ALWAYS, ANY, BY_VALUE, EACH, FITTING, FLOAT, RAW, RECORD, REGISTRY, SAME, OpDef
 from .declare.parse import parse
+from .declare.pointwise import Family, block_of
 from .declare.public import add_names
 from .graph.storage import shares_memory, storage_of
 from .interpret.batched import Batched
@@ -35,6 +36,21 @@ from .tensor import Float8Tensor, Parameter, Tensor, wrap, wrap_codes, wrap_give
 
 def defop(block: type) -> Any:
     """Declares an op (see core/declare/op.py) and returns its public function."""
+    public = _declared(block)
+    REGISTRY[block.__name__] = public.op
+    return public
+
+
+def pointwise(block: type) -> Any:
+    """Declares an op from a formula (see core/declare/pointwise.py) and returns its public function."""
+    complete, family = block_of(block)
+    public = defop(complete)
+    public.family = family
+    return public
+
+
+def _declared(block: type) -> Any:
+    """The public function of an op, which RAW and RECORD have from now on."""
     op = parse(block)
     op.raw = call.make_raw(op)
     public: Any = call.make_public(op, general_list if op.variadic else general)
@@ -43,10 +59,12 @@ def defop(block: type) -> Any:
     public.__signature__ = call.shown_signature(op)
     public.op = op
     add_names(public, op.name, **op.names, view=bool(op.view))
-    REGISTRY[op.name] = op
     setattr(RAW, op.name, op.raw)
     setattr(RECORD, op.name, public)
     return public
+
+
+Family.declare = staticmethod(_declared)
 
 
 def _keeping_saved(name: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -45,7 +45,7 @@ from .declare.op import (
 )
 from .declare.op_call import Call
 from .declare.public import method, public
-from .dispatch import defop, matched, operator
+from .dispatch import defop, matched, operator, pointwise
 from .graph.storage import (
     INFERENCE_STORAGE,
     FollowingStorage,
@@ -154,6 +154,7 @@ __all__ = [
     "outlived",
     "overwrite",
     "plain",
+    "pointwise",
     "public",
     "push_forward",
     "push_written",

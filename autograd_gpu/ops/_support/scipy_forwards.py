@@ -10,7 +10,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import float32
 from ...backend.cpu.half import convert
-from .half_precision import MANY, looked_up
+from ...backend.cpu.half_table import MANY, looked_up
 
 
 def of_scipy(name: str, ends: tuple[float, float] | None = None) -> Callable[[Any, Any], Any]:

@@ -14,11 +14,12 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import float16
 from ...backend.cpu import numpy_ops
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RECORD, ZERO, Tensor, defop, public
+from ...backend.cpu.half_table import looked_up
+from ...backend.formulas import expression as formulas
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RECORD, ZERO, Tensor, defop, pointwise, public
 from .._support.blocks import BLOCK, both_gradients
-from .._support.half_precision import in_float32, looked_up
+from .._support.half_precision import in_float32
 from .._support.pointwise import one_kernel, pulled
-from .activation_formulas import silu_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
 
 MANY = 512  # from so many elements on, a selection by bit operations is faster
@@ -226,23 +227,7 @@ class tanh_grad:
 # ---- silu ----------------------------------------------------------------------------------------------
 
 
-def _silu(xp, x):
-    if x.size <= numpy_ops.FEW:
-        return x * numpy_ops.special().expit(x)
-    out = one_plus_exp(xp, x)
-    return xp.divide(x, out, out=out)
-
-
-def _silu_grad(xp, h, x):
-    s = logistic(xp, x)
-    t = xp.subtract(1, s, out=backend.empty_like(xp, x))
-    t *= x
-    t += 1
-    t *= s
-    return times(xp, h, t)
-
-
-@defop
+@pointwise
 class silu:
     """x * sigmoid(x), also known as swish.
 
@@ -250,16 +235,14 @@ class silu:
     tensor([0.    , 0.7311])
     """
 
-    forward, cuda = in_float32(_silu, passes=True), value_forward("silu")
-    def grad_x(F, g, x): return F.silu_grad(g, x)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return x * formulas.sigmoid(x)
+    cuda = value_forward("silu")
     takes_out = False
     public = True
     torch = "nn.functional.silu"
 
 
-@defop
+@pointwise
 class silu_grad:
     """h * silu'(x): the gradient of `silu`.
 
@@ -268,13 +251,9 @@ class silu_grad:
     tensor([0.5])
     """
 
-    forward, cuda = in_float32(_silu_grad, passes=True), grad_forward("silu")
-    def grad_h(F, g, x): return F.silu_grad(g, x)
-    def grad_x(F, g, h, x): return g * h * silu_second_derivative(F, x)
+    derivative_of = silu
+    cuda = grad_forward("silu")
     def fused_cuda(F, g, need, h, x): return double_backward("silu", g, need, h, x)
-    types, broadcasts = FLOAT, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    wide_rules = True
 
 
 # ---- softsign and tanhshrink ---------------------------------------------------------------------------

@@ -7,9 +7,13 @@ have the activations by the same names, with the same parameters as keyword argu
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from ...backend.formulas.expression import INPUT, on_host, ordered
+from .activation import silu
 
 Formula = Callable[..., Any]
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
@@ -35,20 +39,33 @@ class ActivationFormula(NamedTuple):
         return dict(zip(self.defaults, parameters, strict=True))
 
 
-# ---- silu ----------------------------------------------------------------------------------------------
+# ---- derivatives of formulas ---------------------------------------------------------------------------
+
+_IN_OPS = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "add": operator.add,
+    "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg, "pow": operator.pow,
+}  # fmt: skip
+_OP_NAMES = {"select": "where", "and": "logical_and", "or": "logical_or"}  # where the primitive's name is another
 
 
-def silu_second_derivative(F: Any, x: Any) -> Any:
-    """s r (2 + x (r - s)) for s = sigmoid(x) and r = 1 - s = sigmoid(-x)."""
-    s, rest = F.sigmoid(x), F.sigmoid(-x)
-    return s * rest * (x * (rest - s) + 2)
+def derived(op: Any, order: int) -> Formula:
+    """The derivative of a pointwise op as a formula of F: one op per primitive, each with a derivative of its own."""
+    formula = op.family.formula
 
+    def derivative(F: Any, x: Any, *parameters: Any) -> Any:
+        given = dict(zip(op.family.attributes, parameters, strict=True))
+        values: dict[Any, Any] = {}
+        for e in ordered([formula.derived((order,), tuple([(name, given[name]) for name in formula.options]))]):
+            if e.op == INPUT:
+                values[e] = x
+            elif e.uniform:
+                values[e] = on_host(e, given)
+            else:
+                function: Any = _IN_OPS.get(e.op) or getattr(F, _OP_NAMES.get(e.op, e.op))
+                values[e] = function(*[values[a] for a in e.args])
+        return values[e]
 
-def silu_third_derivative(F: Any, x: Any) -> Any:
-    """s r (3 (r - s) + x ((r - s)² - 2 s r)) for s and r as above."""
-    s, rest = F.sigmoid(x), F.sigmoid(-x)
-    apart, product = rest - s, s * rest
-    return product * (apart * 3 + x * (apart * apart - product * 2))
+    return derivative
 
 
 # ---- gelu ----------------------------------------------------------------------------------------------
@@ -174,7 +191,7 @@ FORMULAS: dict[str, ActivationFormula] = {
         defaults={"approximate": "none"},
     ),
     "silu": ActivationFormula(
-        lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), silu_second_derivative, silu_third_derivative
+        lambda F, z: F.silu(z), lambda F, h, z: F.silu_grad(h, z), derived(silu, 2), derived(silu, 3)
     ),
     "softplus": ActivationFormula(
         lambda F, z, beta, threshold: F.softplus(z, beta, threshold),

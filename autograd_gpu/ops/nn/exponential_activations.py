@@ -6,7 +6,8 @@ import numpy as np
 
 from ... import backend
 from ...backend.cpu import numpy_ops
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RAW, defop
+from ...backend.formulas import expression as formulas
+from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RAW, defop, pointwise
 from .._support.half_precision import in_float32
 from .._support.pointwise import one_kernel, pulled
 from .activation import logistic, times
@@ -202,15 +203,7 @@ class softplus_grad:
     wide_rules = True
 
 
-def _logsigmoid(xp, x):
-    out = xp.absolute(x, out=backend.empty_like(xp, x))
-    xp.negative(out, out=out)
-    xp.exp(out, out=out)
-    xp.log1p(out, out=out)
-    return xp.subtract(xp.minimum(x, 0), out, out=out)
-
-
-@defop
+@pointwise
 class logsigmoid:
     """log(sigmoid(x)), accurate for large |x|.
 
@@ -218,32 +211,21 @@ class logsigmoid:
     tensor([  -0.6931, -100.    ])
     """
 
-    forward, cuda = in_float32(_logsigmoid, passes=True), one_kernel("logsigmoid")
-    def grad_x(F, g, x): return g * F.sigmoid(-x)
+    @formulas.with_derivative(lambda x: formulas.sigmoid(-x))
+    def formula(x): return formulas.minimum(x, 0) - formulas.log1p(formulas.exp(-formulas.absolute(x)))
+    cuda = one_kernel("logsigmoid")
     def fused_cuda(F, g, need, x): return pulled("logsigmoid", g, x)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     public = "logsigmoid", "nn.functional.logsigmoid"
     keeps_layout = False
 
 
-def _mish(xp, x):
-    """x * tanh(softplus(x)), where tanh(log(1 + e)) = t / (t + 2) for e = exp(x) and t = e (e + 2)."""
-    t = xp.minimum(x, LINEAR_FROM, out=backend.empty_like(xp, x))
-    xp.exp(t, out=t)
-    t *= t + 2
-    t /= t + 2
-    return times(xp, x, t)
+@formulas.with_derivative(lambda n: 2 / ((n + 2) * (n + 2)))  # the rule of a quotient cancels for large n
+def _tanh_of_log(n):
+    """tanh(log(1 + e)) for n = e (e + 2)."""
+    return n / (n + 2)
 
 
-def _mish_back(F, g, x):
-    e = F.exp(F.clamp(x, None, LINEAR_FROM))
-    t = e * (e + 2)
-    u = t / (t + 2)
-    return g * (u + x * F.sigmoid(x) * (1 - u * u))
-
-
-@defop
+@pointwise
 class mish:
     """x * tanh(softplus(x)) (Misra 2019).
 
@@ -251,12 +233,11 @@ class mish:
     tensor([0.    , 0.8651])
     """
 
-    forward, cuda = in_float32(_mish, passes=True), one_kernel("mish")
-    grad_x = _mish_back
+    def formula(x):
+        e = formulas.exp(formulas.minimum(x, LINEAR_FROM))
+        return x * _tanh_of_log(e * (e + 2))
+    cuda = one_kernel("mish")
     def fused_cuda(F, g, need, x): return pulled("mish", g, x)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    wide_rules = True
     takes_out = False
     public = True
     torch = "nn.functional.mish"

@@ -1,0 +1,63 @@
+"""Prints an op's formula, its derivatives and the code made of them: `python -m autograd_gpu.formulas silu --order 2`.
+
+`--numpy` adds the NumPy code, `--program` the instructions that every generator of code reads (docs/formulas.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .backend.formulas.expression import listing
+from .backend.formulas.numpy_code import source
+from .core.declare.op import RECORD, REGISTRY
+from .core.declare.pointwise import Family
+
+
+def families() -> dict[str, Family]:
+    """The formulas by the names of their ops.
+
+    >>> from autograd_gpu.formulas import families
+    >>> [*families()]
+    ['silu', 'logsigmoid', 'mish']
+    """
+    made = {name: getattr(getattr(RECORD, name), "family", None) for name in REGISTRY}
+    return {name: family for name, family in made.items() if family is not None and family.name == name}
+
+
+def lines(
+    family: Family, order: int, numpy: bool = False, program: bool = False, double: bool = False
+) -> Iterator[str]:
+    """The formula and its derivatives up to `order`, and what was asked for beside them."""
+    for n in range(order + 1):
+        symbol = family.name + "'" * n
+        yield f"# {symbol}(x)"
+        yield listing({"out": family.formula.derived((n,))})
+        lowered = family.program(((("h",) if n else (), n),), (), double)
+        title = f"# {'h * ' * bool(n)}{symbol}(x) in {'float64' if double else 'float32'}"
+        if program:
+            yield f"\n{title}\n{lowered.text}"
+        if numpy:
+            yield f"\n{title}\n{source(lowered)}"
+        yield ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    known = families()
+    text = "An op from a formula, its derivatives, and the code made of them."
+    parser = argparse.ArgumentParser(prog="python -m autograd_gpu.formulas", description=text)
+    parser.add_argument("op", choices=sorted(known), help="the op")
+    parser.add_argument("--order", type=int, default=1, help="the highest derivative, 1 by default")
+    parser.add_argument("--numpy", action="store_true", help="print the NumPy code, by blocks and for few elements")
+    parser.add_argument("--program", action="store_true", help="print the lowered programs")
+    parser.add_argument("--double", action="store_true", help="for float64 instead of float32")
+    chosen: Any = parser.parse_args(argv)
+    print("\n".join(lines(known[chosen.op], chosen.order, chosen.numpy, chosen.program, chosen.double)).rstrip())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

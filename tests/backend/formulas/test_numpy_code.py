@@ -1,0 +1,147 @@
+"""NumPy code of programs: the text of its two forms, and their equal bits."""
+
+import linecache
+import traceback
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scalar_formulas import EXPRESSIONS, FORMULAS
+
+from autograd_gpu.backend.cpu import rows
+from autograd_gpu.backend.formulas.expression import element, number, select
+from autograd_gpu.backend.formulas.lowering import lowered
+from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode, source
+
+pytestmark = pytest.mark.cpu
+x, y, k = element("x"), element("y"), number("k")
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 88.8, -88.8, 104.0, -104.0, 20.0, 1.0, -1.0]
+
+
+def values(count, dtype=np.float32, seed=0):
+    drawn = np.random.default_rng(seed).standard_normal(count) * 8
+    drawn[:: max(count // 40, 1)][: len(SPECIAL)] = SPECIAL[: len(drawn[:: max(count // 40, 1)])]
+    with np.errstate(over="ignore"):
+        return drawn.astype(dtype)
+
+
+def code_of(outputs, inputs, dtype=np.float32):
+    return NumpyCode("test", lowered(outputs, inputs, double=dtype == np.float64), dtype)
+
+
+def same_bits(a, b):
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    bits = f"u{a.itemsize}"
+    nan = np.isnan(a)  # the payload of NaN depends on the order of operands, and vector code may swap them
+    np.testing.assert_array_equal(nan, np.isnan(b))
+    np.testing.assert_array_equal(a[~nan].view(bits), b[~nan].view(bits))
+
+
+def both_forms(code, arrays, numbers):
+    """By blocks, and by pieces of few elements, which have to give the same bits."""
+    whole = code(arrays, numbers)
+    pieces = [code([a[i : i + 700] for a in arrays], numbers) for i in range(0, arrays[0].size, 700)]
+    for k, result in enumerate(whole):
+        same_bits(result, np.concatenate([p[k] for p in pieces]))
+    return whole
+
+
+CASES = [(name, order) for name, f in FORMULAS.items() for order in range(4 if len(f.inputs) == 1 else 2)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("name", "order"), CASES)
+def test_blocks_and_few_elements_have_equal_bits(name, order, dtype):
+    formula = FORMULAS[name]
+    alpha = (order,) + (0,) * (len(formula.inputs) - 1)
+    code = code_of([formula.derived(alpha)], formula.inputs, np.float64 if dtype == np.float64 else np.float32)
+    arrays = [values(BLOCK + FEW + 77, dtype, seed) for seed, _ in enumerate(formula.inputs)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both_forms(code, arrays, code.numbers(**formula.numbers))
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+@settings(max_examples=30, deadline=None)
+def test_random_programs_with_two_outputs_have_equal_bits(a, b):
+    code = code_of([a + x * 0 + y * 0, b * x * y], ["x", "y"])
+    both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers(k=1.25))
+
+
+def test_outputs_that_are_each_other_and_inputs():
+    code = code_of([y, x * y, x * y, x, (x * y) * (x + y)], ["x", "y"])
+    both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers())
+
+
+def test_half_types_are_converted_by_larger_blocks():
+    code = code_of([FORMULAS["silu"].derived((1,))], ["x"])
+    both_forms(code, [values(WIDE + BLOCK + 100, np.float16)], code.numbers())
+
+
+def test_threads_have_registers_of_their_own():
+    code, given_ = code_of([FORMULAS["silu"].derived((2,))], ["x"]), values(1 << 20)
+    before = rows.asked()
+    try:
+        results = []
+        for cores in (1, 2):
+            rows.set_cores(cores)
+            results.append(code([given_], code.numbers())[0])
+    finally:
+        rows.set_cores(before)
+    same_bits(*results)
+
+
+@pytest.mark.parametrize("count", [5, 200])
+def test_layout_broadcasting_and_shapes(count):
+    code = code_of([x * y], ["x", "y"])
+    base = np.random.default_rng(0).standard_normal((count, count), np.float32)
+    for a, b in [(base.T, base), (base[:, ::-1], base), (base, base[0]), (base[:1], base), (base[0], base[:, :1])]:
+        (result,) = code([a, b], code.numbers())
+        np.testing.assert_array_equal(result, a * b)
+    assert code([base.T, base.T], code.numbers())[0].strides == base.T.strides
+    for shape in ((), (0, 3)):
+        empty = np.ones(shape, np.float32)
+        assert code([empty, empty], code.numbers())[0].shape == shape
+
+
+def test_an_output_that_is_an_input_is_a_copy():
+    for count in (3, FEW + 1):
+        given_ = values(count)
+        code = code_of([x, select(x <= 0, 0, x)], ["x"])
+        result, _ = code([given_], code.numbers())
+        same_bits(result, given_)
+        assert not np.shares_memory(result, given_)
+
+
+def test_numbers_are_rounded_once_from_double():
+    code = code_of([x * (1 - k)], ["x"])
+    third = np.float32(1 - 1e-9)
+    assert code([np.ones(3, np.float32)], code.numbers(k=1e-9))[0][0] == third
+    assert code.numbers(k=1e-9) is code.numbers(k=1e-9)
+
+
+def test_the_source_and_its_traceback():
+    program = lowered([select(x <= 0, x * x, x)], ["x"])
+    assert source(program) == (
+        "def block(i0, c0, o0, f0, b0):\n"
+        "    le(i0, c0, b0)\n"
+        "    mul(i0, i0, o0)\n"
+        "    copyto(f0.view(BITS), b0)\n"
+        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
+        "    multiply(f0.view(BITS), o0.view(BITS), o0.view(BITS))\n"
+        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
+        "\n"
+        "def few(i0, c0):\n"
+        "    t0 = le(i0, c0)\n"
+        "    t1 = mul(i0, i0)\n"
+        "    t2 = where(t0, t1, i0)\n"
+        "    return t2,\n"
+    )
+    code = NumpyCode("traced", program, np.float32)
+    linecache.checkcache()
+    with pytest.raises(TypeError) as failure:
+        code.few(None, *code.numbers())
+    assert "t0 = le(i0, c0)" in "".join(traceback.format_exception(failure.value))
