@@ -25,6 +25,7 @@ HOT = "each call reads it, and so few other lines run that the property would sh
 SLOT = {
     f"{PACKAGE}/autograd/backward.py": "each backward reads it, of each output and gradient",
     f"{PACKAGE}/autograd/context.py": "each backward of a Function reads it, of each gradient",
+    f"{PACKAGE}/cuda/graphed_step.py": "each replay reads it, of each input",
     f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",
     f"{PACKAGE}/nn/parameter.py": "makes parameters of arrays; the slot of an uninitialized one refuses to be read",

@@ -11,7 +11,7 @@ from typing import Any
 from .. import modes, pytrees
 from ..backend.cuda import capture, runtime
 from ..core.interpret.interpreters import only_watched
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Float8Tensor, Tensor, wrap
 from ..errors import warn_user
 from .capture_errors import CaptureError
 from .graphs import CUDAGraph, graph
@@ -49,6 +49,9 @@ class StaticCall:
             result = function(*args, **kwargs)
         self.graph._journal.restore()  # nothing has run yet
         results, self._spec = pytrees.flatten(result)
+        if any(isinstance(leaf, Float8Tensor) for leaf in results):
+            raise _Unfit("a result is a tensor in float8, whose codes a graph would take for numbers; return it in "
+                         "another dtype")
         self._results = [leaf.array if isinstance(leaf, Tensor) and leaf.is_cuda else None for leaf in results]
         self._constants = [leaf if array is None else None for leaf, array in zip(results, self._results, strict=True)]
 
@@ -221,6 +224,9 @@ def _word(i: int, leaf: Any, here: int) -> Any:
     if not isinstance(leaf, Tensor):
         return type(leaf), leaf.hex() if type(leaf) is float else leaf  # -0.0 is not 0.0, and NaN is NaN
     array = leaf._array
+    if isinstance(leaf, Float8Tensor):
+        raise _Unfit(f"input {i} is a tensor in {leaf.dtype}, whose codes a graph would take for numbers; convert it "
+                     "before the call, to float16 for example")
     if not isinstance(array, runtime.cupy().ndarray):
         raise _Unfit(f"input {i} is a tensor in host memory; move it to the device first")
     if array.data.device_id != here:

@@ -48,6 +48,19 @@ def test_one_warning_with_the_reason_and_eager_steps(log, device):
     assert (graphed.graphs, graphed._pool) == (0, None)  # the memory of the capture is gone
 
 
+def test_float8_runs_eagerly(device):
+    """A graph would take its codes for numbers."""
+    x = ag.tensor([1.0, 2.0], device=device)
+    unpacked = ag.cuda.make_graphed_step(lambda code: code.float() + 1, warmup=1)
+    packed = ag.cuda.make_graphed_step(lambda x: x.to(ag.float8_e4m3fn), warmup=1)
+    assert unpacked(x.to(ag.float8_e4m3fn)).tolist() == [2.0, 3.0]
+    with pytest.warns(UserWarning, match="runs without a graph: input 0 is a tensor in float8_e4m3fn, whose codes"):
+        assert unpacked(x.to(ag.float8_e4m3fn)).tolist() == [2.0, 3.0]
+    packed(x)
+    with pytest.warns(UserWarning, match="runs without a graph: a result is a tensor in float8"):
+        assert packed(x).float().tolist() == [1.0, 2.0]
+
+
 def test_a_step_whose_state_comes_late_is_captured_then(log, device):
     """The first two steps overflow, so that the optimizer has not stepped when the capture is due."""
     w = ag.nn.Parameter(ag.ones(2))
