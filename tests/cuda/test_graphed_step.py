@@ -53,7 +53,6 @@ def test_float8_runs_eagerly(device):
     x = ag.tensor([1.0, 2.0], device=device)
     unpacked = ag.cuda.make_graphed_step(lambda code: code.float() + 1, warmup=1)
     packed = ag.cuda.make_graphed_step(lambda x: x.to(ag.float8_e4m3fn), warmup=1)
-    assert unpacked(x.to(ag.float8_e4m3fn)).tolist() == [2.0, 3.0]
     with pytest.warns(UserWarning, match="runs without a graph: input 0 is a tensor in float8_e4m3fn, whose codes"):
         assert unpacked(x.to(ag.float8_e4m3fn)).tolist() == [2.0, 3.0]
     packed(x)

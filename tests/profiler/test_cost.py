@@ -43,7 +43,7 @@ def test_off_is_free(case):
     """The instructions of benchmarks/small_graph are the same after a profile, and none are the profiler's."""
     call = small_graph.tensor_calls(ag, "cpu")[case]
     before, files = instructions(call)
-    with profile([ProfilerActivity.CPU]) as prof:
+    with profile(activities=[ProfilerActivity.CPU]) as prof:
         on, _ = instructions(call)
     assert instructions(call)[0] == before < on
     spans = sum(not e.is_instant for e in prof.events()) // 4  # of the calls, one was counted
