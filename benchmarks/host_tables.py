@@ -17,10 +17,10 @@ def summary(result: dict[str, Any]) -> str:
     names = [name for name in cases[0]["contenders"][OURS]["counts"] if name != PACKAGE]
     rows = []
     for case in cases:
-        found = case["contenders"][OURS]
-        counts = found["counts"]
+        ours = case["contenders"][OURS]
+        counts = ours["counts"]
         rows.append([case["case"], *[f"{counts[name]:,}" for name in names],
-                     three_digits(counts[PACKAGE] / 1e3), three_digits(found["median_s"] * 1e3)])  # fmt: skip
+                     three_digits(counts[PACKAGE] / 1e3), three_digits(ours["median_s"] * 1e3)])  # fmt: skip
     times = f"ms of the CPU, medians of {repeats(cases)}: in the package, with the stand-in for CuPy"
     heading = textwrap.fill(f"**{result['title']}** ({times})", WIDTH)
     return f"{heading}\n\n{table(['', *names, 'package', 'with stand-in'], rows)}"

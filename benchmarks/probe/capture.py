@@ -145,12 +145,12 @@ def private_pool(lab: Lab) -> Found:
 
     In one step all arrays live on after the capture, in the other memory is freed, and used again, inside of it.
     """
-    found = {step.__name__: _in_private_pool(lab, step) for step in (all_kept, freed_and_reused)}
-    good = all(all(one["replay is right"]) and one["others are intact"] for one in found.values())
-    good = good and not any(one["unrelated arrays in the graph's memory"] for one in found.values())
-    stable = all(one["same addresses before, in and after the capture"] for one in found.values())
-    reused = found["freed_and_reused"]["memory used twice inside"]
-    return {"ok": good and lab.judge(stable and reused), **found}
+    steps = {step.__name__: _in_private_pool(lab, step) for step in (all_kept, freed_and_reused)}
+    good = all(all(one["replay is right"]) and one["others are intact"] for one in steps.values())
+    good = good and not any(one["unrelated arrays in the graph's memory"] for one in steps.values())
+    stable = all(one["same addresses before, in and after the capture"] for one in steps.values())
+    reused = steps["freed_and_reused"]["memory used twice inside"]
+    return {"ok": good and lab.judge(stable and reused), **steps}
 
 
 def all_kept(cp: Any, x: Any) -> tuple[list[Any], list[int]]:

@@ -80,8 +80,8 @@ def prefetch(lab: Lab) -> Found:
     not. "of the bound" compares with max(forward, bytes out) + max(backward, bytes back), at the speed of such copies.
     """
     per_byte = _ms_per_byte(lab)
-    found = {f"width {width}": _offloaded(lab, width, per_byte) for width in lab.size((1024, 4096), (16,))}
-    return {"ok": lab.judge(all(one["of the bound"][2] <= STEP for one in found.values())), **found}
+    by_width = {f"width {width}": _offloaded(lab, width, per_byte) for width in lab.size((1024, 4096), (16,))}
+    return {"ok": lab.judge(all(one["of the bound"][2] <= STEP for one in by_width.values())), **by_width}
 
 
 def _ms_per_byte(lab: Lab) -> list[float]:

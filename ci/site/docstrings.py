@@ -51,14 +51,14 @@ def signature(value: Any, method: bool = False) -> str:
         line = write_stubs.signature_of(value, method)
         return re.sub(r"^\(self(, /)?(, )?", "(", line)
     try:
-        found = inspect.signature(value)
+        own = inspect.signature(value)
     except ValueError:
         return "(...)"
-    parameters = [p.replace(annotation=bare(p.annotation), default=named(p.default)) for p in found.parameters.values()]
+    parameters = [p.replace(annotation=bare(p.annotation), default=named(p.default)) for p in own.parameters.values()]
     if method and parameters and parameters[0].name in ("self", "cls"):
         del parameters[0]
-    result = inspect.Signature.empty if inspect.isclass(value) else bare(found.return_annotation)
-    return str(found.replace(parameters=parameters, return_annotation=result))
+    result = inspect.Signature.empty if inspect.isclass(value) else bare(own.return_annotation)
+    return str(own.replace(parameters=parameters, return_annotation=result))
 
 
 def bare(annotation: Any) -> Any:

@@ -27,10 +27,10 @@ CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 def sources() -> list[str]:
     """The guides and all Markdown files that they link to, by their paths in the repository."""
-    found = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
-    for page in found:
-        found += [path for path in links(page) if path.endswith(".md") and path not in found and path != "README.md"]
-    return found
+    pages = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
+    for page in pages:
+        pages += [path for path in links(page) if path.endswith(".md") and path not in pages and path != "README.md"]
+    return pages
 
 
 def links(page: str) -> list[str]:

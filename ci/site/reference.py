@@ -141,8 +141,8 @@ def render(page: Page, homes: dict[int, str]) -> str:
 
 def jumps(names: Iterable[str], prefix: str = "") -> str:
     """Links to names on the same page, which the sidebar does not have. An in-place function stands below its own."""
-    found = list(names)
-    shown = [name for name in found if name.removesuffix("_") == name or name.removesuffix("_") not in found]
+    listed = list(names)
+    shown = [name for name in listed if name.removesuffix("_") == name or name.removesuffix("_") not in listed]
     links = [f'<a href="#{prefix}{name}">{name.rpartition(".")[2]}</a>' for name in shown]
     line = f'<p class="names">{" ".join(links)}</p>'
     return line if len(links) < MANY else f"<details><summary>{len(links)} names</summary>{line}</details>"
@@ -183,12 +183,12 @@ def directive(kind: str, head: str, body: str, fence: int = 4, option: str = "")
 def members_of(cls: type, homes: dict[int, str]) -> Iterator[tuple[str, Any]]:
     """Public members with docstrings, up to the first base that is described itself."""
     bases = itertools.takewhile(lambda base: base is cls or id(base) not in homes, cls.__mro__)
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for base in bases:
         if base.__module__.startswith(TOP):
             for key, part in vars(base).items():
-                found.setdefault(key, part)
-    for key, part in sorted(found.items()):
+                parts.setdefault(key, part)
+    for key, part in sorted(parts.items()):
         if not key.startswith("_") and is_member(part) and function_of(part).__doc__:
             yield key, part
 

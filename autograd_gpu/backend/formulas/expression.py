@@ -111,8 +111,8 @@ def as_expression(value: Any) -> Expression:
 def make(op: str, *args: Any) -> Expression:
     """The primitive `op` of the arguments; a constant if all of them are constants."""
     operands = tuple([as_expression(a) for a in args])
-    wanted = [op in ("and", "or") or (op == "select" and i == 0) for i in range(len(operands))]
-    for operand, condition in zip(operands, wanted, strict=True):
+    conditions = [op in ("and", "or") or (op == "select" and i == 0) for i in range(len(operands))]
+    for operand, condition in zip(operands, conditions, strict=True):
         if operand.is_condition is not condition:
             what = "needs a condition, such as a comparison, not" if condition else "takes no condition such as"
             raise TypeError(f"{op} {what} {operand}; select(condition, 1, 0) makes a number of a condition")

@@ -53,13 +53,13 @@ def derived(op: Any, order: int) -> Formula:
     formula = op.family.formula
 
     def derivative(F: Any, x: Any, *parameters: Any) -> Any:
-        given = dict(zip(op.family.attributes, parameters, strict=True))
+        options = dict(zip(op.family.attributes, parameters, strict=True))
         values: dict[Any, Any] = {}
-        for e in ordered([formula.derived((order,), tuple([(name, given[name]) for name in formula.options]))]):
+        for e in ordered([formula.derived((order,), tuple([(name, options[name]) for name in formula.options]))]):
             if e.op == INPUT:
                 values[e] = x
             elif e.uniform:
-                values[e] = on_host(e, given)
+                values[e] = on_host(e, options)
             else:
                 function: Any = _IN_OPS.get(e.op) or getattr(F, _OP_NAMES.get(e.op, e.op))
                 values[e] = function(*[values[a] for a in e.args])

@@ -70,16 +70,16 @@ def array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...
     if row is None:
         raise TypeError(f"np.{name} is not defined for tensors; {way_out(name, PUBLIC)}")
     parameters = face(function, name)
-    given = kwargs if parameters.spread else {**dict(zip(parameters.names, args, strict=False)), **kwargs}
-    given = {key: v for key, v in given.items() if key not in parameters.defaults or v is not parameters.defaults[key]}
-    for key in given.keys() - parameters.taken:
-        raise TypeError(f"np.{name}: {key}={given[key]!r:.40} is not defined for tensors; "
+    named = kwargs if parameters.spread else {**dict(zip(parameters.names, args, strict=False)), **kwargs}
+    named = {key: v for key, v in named.items() if key not in parameters.defaults or v is not parameters.defaults[key]}
+    for key in named.keys() - parameters.taken:
+        raise TypeError(f"np.{name}: {key}={named[key]!r:.40} is not defined for tensors; "
                         f"{INSTEAD.get(key, 'leave it out')}, or call ag.{row.use}")
-    out = given.pop("out", None)
+    out = named.pop("out", None)
     positional = args if parameters.spread else ()
     if out is None:
-        return row.run(*positional, **given)
+        return row.run(*positional, **named)
     if not isinstance(out, Tensor):
         raise TypeError(f"np.{name}: out= must be a tensor, not {type(out).__name__}; {INSTEAD['out']}")
-    arguments = (*positional, *given.values())
-    return RECORD.written(f"np.{name}", out, arguments, row.run, *positional, **given)
+    arguments = (*positional, *named.values())
+    return RECORD.written(f"np.{name}", out, arguments, row.run, *positional, **named)
