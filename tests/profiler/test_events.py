@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 from profiled import lines, mlp, of_kind
 
@@ -287,3 +288,12 @@ def test_packing_and_unpacking_with_bytes(use, device):
         z.backward()
     assert [e.facts["bytes"] for e in of_kind(prof, "unpack")] == [64 * 64 * 4] * 3
     assert all(e.cpu_parent.kind == "node" for e in of_kind(prof, "unpack"))
+
+
+def test_functions_of_numpy_are_calls(device):
+    x = ag.ones(3, device=device, requires_grad=True)
+    with profile() as prof:
+        np.linalg.norm(np.concatenate([x, 2 * x])).backward()
+    names = [e.name for e in prof.events() if not e.is_instant]
+    assert names[:3] == ["mul", "cat", "norm"]
+    assert {"NormBackward0", "CatBackward0", "MulBackward0"} <= {*names}
