@@ -30,7 +30,7 @@ template <typename W> struct Mish {
     __device__ W value(W z) const { return z * gate(z); }
     __device__ W pull(W g, W z) const {
         const W u = gate(z);
-        return g * (u + z * logistic(z) * (1 - u * u));
+        return g * (z > 20 ? u : u + z * logistic(z) * (1 - u * u));
     }
 };
 

@@ -32,5 +32,5 @@ def test_a_folder_is_that_of_a_package():
 def test_beside_the_folders_lie_tests_of_single_modules_and_of_names():
     """A file at the top is about a module at the top, or about names all over the package."""
     modules = {path.stem for path in PACKAGE.glob("*.py")}
-    names = {"test_import", "test_names", "test_torch_names"}
-    assert {path.stem for path in TESTS.glob("test_*.py")} <= names | {f"test_{module}" for module in modules}
+    names = {"import", "names", "torch_names"}
+    assert {path.stem for path in TESTS.glob("test_*.py")} <= {f"test_{name.strip('_')}" for name in names | modules}

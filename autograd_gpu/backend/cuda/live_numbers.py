@@ -147,7 +147,9 @@ class Skip:
 def _free_buffer(module: Any, ring: deque[_Buffer]) -> _Buffer:
     """Page-locked memory that no copy reads any more; waits for the device if it is far behind."""
     with _LOCK:
-        if ring and (len(ring) >= MOST_AHEAD or ring[0].copied.done):
+        if ring and ring[0].copied.done:
+            return ring.popleft()
+        if len(ring) >= MOST_AHEAD:
             ring[0].copied.synchronize()
             return ring.popleft()
     return _Buffer(module)

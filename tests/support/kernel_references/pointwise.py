@@ -50,7 +50,8 @@ VALUES: dict[str, Callable[..., Array]] = {
 PULLS: dict[str, Callable[..., Array]] = {
     "Selu": lambda g, z, *_: g * SELU_SCALE * np.where(z > 0, 1, SELU_ALPHA * np.exp(np.minimum(z, 0))),
     "LogSigmoid": lambda g, z, *_: g * _logistic(-z),
-    "Mish": lambda g, z, *_: g * (_mish_gate(z) + z * _logistic(z) * (1 - _mish_gate(z) ** 2)),
+    "Mish": lambda g, z, *_: g * np.where(
+        z > 20, _mish_gate(z), _mish_gate(z) + z * _logistic(z) * (1 - _mish_gate(z) ** 2)),
     "Softsign": lambda g, z, *_: g / (1 + abs(z)) ** 2,
     "HardTanh": lambda g, z, low, high, _: np.where((z <= low) | (z >= high), 0, g),
     "HardSigmoid": lambda g, z, *_: np.where(abs(z) < 3, g / 6, 0),
