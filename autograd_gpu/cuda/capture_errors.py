@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import traceback
 from pathlib import Path
@@ -39,6 +40,6 @@ def _name(frames: traceback.StackSummary) -> str:
 
 
 def _is_users(filename: str) -> bool:
-    return not filename.startswith(("<generated", "<frozen")) and not any(
+    return filename != contextlib.__file__ and not filename.startswith(("<generated", "<frozen")) and not any(
         parent == PACKAGE or parent.name in ("cupy", "cupyx", "cupy_backends") for parent in Path(filename).parents
     )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..backend.cuda import runtime
+from ..backend.cuda import capture, runtime
 from ..backend.transfer import copy_engine
 
 MIB = 2**20
@@ -37,7 +37,7 @@ def set_device(device: Any) -> None:
     >>> if ag.cuda.is_available():
     ...     ag.cuda.set_device("cuda:0")
     """
-    runtime.cupy_device(device).use()
+    _entering(device).use()
 
 
 @contextmanager
@@ -51,8 +51,15 @@ def device(device: Any) -> Iterator[None]:
     if device is None or (isinstance(device, int) and device < 0):
         yield
         return
-    with runtime.cupy_device(device):
+    with _entering(device):
         yield
+
+
+def _entering(device: Any) -> Any:
+    """The cupy.cuda.Device; RuntimeError in the capture of another device's graph."""
+    chosen = runtime.cupy_device(device)
+    capture.check_device(chosen.id)
+    return chosen
 
 
 def synchronize(device: Any = None) -> None:

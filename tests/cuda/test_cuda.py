@@ -133,12 +133,37 @@ with ag.cuda.stream(side):  # a copy between devices waits for the source's stre
 ag.cuda.synchronize(0)
 print("done")
 """
+CAPTURES = """
+import autograd_gpu as ag
+x, z = ag.ones(4, device="cuda:0"), ag.ones(4, device="cuda:1")
+
+def within():
+    with ag.cuda.device(1):
+        z.mul_(2)
+
+for work in (lambda: x.to("cuda:1"), lambda: ag.ones(3, device="cuda:1"), within, lambda: ag.cuda.set_device(1)):
+    try:
+        with ag.cuda.graph(ag.cuda.CUDAGraph()):
+            y = x * 2
+            work()
+    except RuntimeError as error:
+        assert "<string>:" in str(error) and "work of one device, here cuda:0, and this is on cuda:1" in str(error)
+    else:
+        raise AssertionError("a replay would leave out the work on cuda:1")
+    assert ag.cuda.current_device() == 0 and (x * 2).tolist() == [2] * 4
+with ag.cuda.device(1):
+    assert z.tolist() == [1] * 4
+    with ag.cuda.graph(ag.cuda.CUDAGraph()):
+        z.mul_(2)
+print("done")
+"""
 
 
 @pytest.mark.emulated
-def test_two_devices():
+@pytest.mark.parametrize("program", [SECOND_DEVICE, CAPTURES], ids=["streams", "captures"])
+def test_two_devices(program):
     environment = {**os.environ, "PYTHONPATH": str(STAND_IN), "AUTOGRAD_GPU_EMU_DEVICES": "2"}
-    command = [sys.executable, "-W", "error", "-c", SECOND_DEVICE]
+    command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 

@@ -66,6 +66,14 @@ class NotReadyError(Refused):
     """Something is missing that the next call outside of a capture may make."""
 
 
+def check_device(index: int) -> None:
+    """Refused if this thread captures a graph of another device, whose replays would leave out what is to come."""
+    live = live_numbers.current()
+    if live is not None and live.device != index:
+        raise Refused(f"a CUDA graph holds the work of one device, here cuda:{live.device}, and this is on "
+                      f"cuda:{index}: capture a graph on each device")
+
+
 def concerns_capture(error: BaseException) -> bool:
     """Whether an op, CuPy or CUDA raised the error because a stream is being captured; CuPy says so by text only."""
     if not isinstance(error, RuntimeError):
@@ -96,7 +104,12 @@ class Recording:
         cublas_handles.prepare(self.device)
         self.pool.order(self._stream)  # and the first replay after what was allocated here
         copies = self._copies = captured.CapturedCopies(self.device, self._stream, self.pool.slabs, mode == _RELAXED)
-        allocator = memory_stats.GraphAllocator(self.pool.memory, copies.allocated)
+
+        def allocated() -> None:
+            check_device(runtime.current.device())
+            copies.allocated()
+
+        allocator = memory_stats.GraphAllocator(self.pool.memory, allocated)
         with ExitStack() as stack:
             stack.enter_context(runtime.cupy().cuda.using_allocator(allocator))
             stack.enter_context(captured.activate(copies))

@@ -50,7 +50,7 @@ class LiveNumbers:
     """The numbers of one graph, and the functions that give them anew before each launch."""
 
     def __init__(self, device: int) -> None:
-        module, self._device = runtime.cupy(), device
+        module, self.device = runtime.cupy(), device
         with module.cuda.Device(device):
             self._block = module.cuda.MemoryPointer(module.cuda.Memory(8 * SLOTS), 0)  # freeing it waits for copies
         self._used = 0
@@ -104,7 +104,7 @@ class LiveNumbers:
         """Puts a copy of the present numbers on `stream`; the graph is to be launched on it next."""
         if not self._places:
             return
-        module, ring = runtime.cupy().cuda, _RINGS[self._device]
+        module, ring = runtime.cupy().cuda, _RINGS[self.device]
         buffer = _free_buffer(module, ring)
         undos: list[Undo] = []
         try:
