@@ -33,7 +33,7 @@ sgd_step(const __grid_constant__ Lists<T, BUFFER ? 3 : 2> lists, Wide<T> sign, W
     using W = Wide<T>;
     Sgd<W, BUFFER> step{sign, lr, decay, momentum, damped, nesterov, first};
     if (live) {
-        if (live[7] != 0) return;
+        if (W(live[7]) != 0) return;
         step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), W(live[5]) != 0, W(live[6]) != 0};
     }
     Chunk(lists).each(step);
@@ -67,7 +67,7 @@ adam_step(const __grid_constant__ Lists<T, AMSGRAD ? 5 : 4> lists, Wide<T> sign,
     using W = Wide<T>;
     Adam<W, AMSGRAD> step{sign, decay, keep, beta1, fresh1, beta2, fresh2, rate, eps};
     if (live) {
-        if (live[9] != 0) return;
+        if (W(live[9]) != 0) return;
         step = {W(live[0]), W(live[1]), W(live[2]), W(live[3]), W(live[4]), W(live[5]), W(live[6]), W(live[7]),
                 W(live[8])};
     }

@@ -141,7 +141,8 @@ def test_every_file_belongs_to_one_stage(words):
     } <= names["core"]  # fmt: skip
     assert {"test_op_db.py", "test_op_rules.py", "test_op_oracle.py", "test_saved_op_db.py"} <= names["ops"]
     assert {"test_failures.py", "test_fused.py"} <= names["rest"]
-    of_graphs = {"test_graph_faults.py", "test_graph_leaks.py", "test_graph_matrix.py", "test_graphed_callables.py",
+    of_graphs = {"test_graph_failed_captures.py", "test_graph_faults.py", "test_graph_leaks.py", "test_graph_matrix.py",
+                 "test_graphed_callables.py", "test_graphed_hooks.py", "test_graphed_step.py",
                  "test_graphed_training.py", "test_graphs.py"}
     assert names["capture"] == of_graphs | {"test_op_capture.py"}
 
