@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ try:
     from ase.neighborlist import neighbor_list
 except ImportError as error:
     sys.exit(f"this example needs {error.name}: pip install 'autograd-gpu[demo]'")
+warnings.filterwarnings("ignore", "Setting the shape on a NumPy array", DeprecationWarning, "ase")  # on NumPy 2.5
 
 LATTICE_CONSTANT = 3.59  # angstroms, at which EMT's energy is least
 CUTOFF, MARGIN = 4.9, 0.5  # angstroms: of features, and by how much a pair may come closer than in the perfect crystal

@@ -42,6 +42,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # by NumPy 2.5
 @pytest.mark.parametrize(("name", "call"), CASES)
 def test_values_and_gradients(name, call):
     """Values and shapes are NumPy's, and tensors; the gradient is that of differences."""

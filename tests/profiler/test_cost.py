@@ -30,6 +30,7 @@ def instructions(function):
     for _ in range(3):
         function()
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else Python 3.13 tells no instructions of the first call
     sys.settrace(trace)
     try:
         function()
