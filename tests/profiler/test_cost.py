@@ -30,9 +30,10 @@ def instructions(function):
     for _ in range(3):
         function()
     before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # else Python 3.13 tells no instructions of the first call
     sys.settrace(trace)
     try:
+        function()  # Python 3.13 tells no instructions of the first call
+        count, files = 0, set()
         function()
     finally:
         sys.settrace(before)
@@ -47,7 +48,7 @@ def test_off_is_free(case):
     with profile(activities=[ProfilerActivity.CPU]) as prof:
         on, _ = instructions(call)
     assert instructions(call)[0] == before < on
-    spans = sum(not e.is_instant for e in prof.events()) // 4  # of the calls, one was counted
+    spans = sum(not e.is_instant for e in prof.events()) // 5  # of the calls, one was counted
     assert on - before < 400 * spans
     assert not [file for file in files if "autograd_gpu/profiler/" in file]
     assert (MODES.bits, MODES.stack) == (0, ())
