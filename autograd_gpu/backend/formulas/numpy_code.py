@@ -114,7 +114,7 @@ class _BlockWriter:
         else:
             self._give_back(k, instruction.args)
             self.places[result] = self._take(result, instruction)
-            self.lines.append(f"{instruction.op}({', '.join([*args, self.places[result]])})")
+            self.lines.append(f"{instruction.op}({', '.join(args)}, out={self.places[result]})")
 
     def _take(self, result: Operand, instruction: Instruction) -> str:
         if instruction.is_condition:
