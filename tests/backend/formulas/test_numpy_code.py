@@ -82,13 +82,13 @@ def test_half_types_are_converted_by_larger_blocks():
 
 
 def test_threads_have_registers_of_their_own():
-    code, given_ = code_of([FORMULAS["silu"].derived((2,))], ["x"]), values(1 << 20)
+    code, elements = code_of([FORMULAS["silu"].derived((2,))], ["x"]), values(1 << 20)
     before = rows.asked()
     try:
         results = []
         for cores in (1, 2):
             rows.set_cores(cores)
-            results.append(code([given_], code.numbers())[0])
+            results.append(code([elements], code.numbers())[0])
     finally:
         rows.set_cores(before)
     same_bits(*results)
@@ -109,11 +109,11 @@ def test_layout_broadcasting_and_shapes(count):
 
 def test_an_output_that_is_an_input_is_a_copy():
     for count in (3, FEW + 1):
-        given_ = values(count)
+        elements = values(count)
         code = code_of([x, select(x <= 0, 0, x)], ["x"])
-        result, _ = code([given_], code.numbers())
-        same_bits(result, given_)
-        assert not np.shares_memory(result, given_)
+        result, _ = code([elements], code.numbers())
+        same_bits(result, elements)
+        assert not np.shares_memory(result, elements)
 
 
 def test_numbers_are_rounded_once_from_double():
@@ -127,8 +127,8 @@ def test_the_source_and_its_traceback():
     program = lowered([select(x <= 0, x * x, x)], ["x"])
     assert source(program) == (
         "def block(i0, c0, o0, f0, b0):\n"
-        "    le(i0, c0, b0)\n"
-        "    mul(i0, i0, o0)\n"
+        "    le(i0, c0, out=b0)\n"
+        "    mul(i0, i0, out=o0)\n"
         "    copyto(f0.view(BITS), b0)\n"
         "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
         "    multiply(f0.view(BITS), o0.view(BITS), o0.view(BITS))\n"
