@@ -145,8 +145,9 @@ def _in_operations(outputs: Sequence[Expression], double: bool) -> list[Expressi
     """The outputs in terms of OPERATIONS; subexpressions of numbers alone stay as they are."""
     plain = [_without_calls(e) for e in outputs]
     everything = ordered(plain)
-    lowering = _Lowering(everything, plain, double)
-    for e in everything:
+    logits = sorted([e.args[0] for e in everything if e.op == "sigmoid"], key=in_order)
+    lowering = _Lowering(everything, logits, plain, double)
+    for e in ordered([*logits, *plain]):  # a mirrored sigmoid reads its partner's logit
         lowering.made[e] = e if e.uniform else lowering.operation(e)
     return [lowering.made[e] for e in plain]
 
@@ -160,9 +161,8 @@ def _without_calls(e: Expression) -> Expression:
     return made[e]
 
 
-def _mirrored(everything: Sequence[Expression]) -> dict[Expression, Expression]:
+def _mirrored(logits: Sequence[Expression]) -> dict[Expression, Expression]:
     """-x -> x, where the sigmoids of both are computed: they share one exponential."""
-    logits = sorted([e.args[0] for e in everything if e.op == "sigmoid"], key=in_order)
     pairs: dict[Expression, Expression] = {}
     for x in logits:
         if x not in pairs and negated(x) in logits:
@@ -173,8 +173,11 @@ def _mirrored(everything: Sequence[Expression]) -> dict[Expression, Expression]:
 class _Lowering:
     """Expressions and what they became so far."""
 
-    def __init__(self, everything: Sequence[Expression], outputs: Sequence[Expression], double: bool) -> None:
-        self.double, self.mirrored = double, _mirrored(everything)
+    def __init__(
+        self, everything: Sequence[Expression], logits: Sequence[Expression], outputs: Sequence[Expression],
+        double: bool,
+    ) -> None:  # fmt: skip
+        self.double, self.mirrored = double, _mirrored(logits)
         self.made: dict[Expression, Expression] = {}
         self.uses = Counter([*outputs, *[a for e in everything for a in e.args]])
 

@@ -46,6 +46,14 @@ def test_the_sigmoids_of_x_and_minus_x_share_one_exponential():
     assert lowered([FORMULAS["silu"].derived((1,))], ["x"]).text == SILU_GRAD
 
 
+def test_a_partner_may_stand_behind_the_sigmoid_that_shares_its_exponential():
+    x = element("x")
+    pair = [-x, language.select(x < 0.25, x, x)]
+    for logits in (pair, pair[::-1]):
+        program = lowered([language.sigmoid(e) for e in logits], ["x"])
+        assert [i.op for i in program.instructions].count("exp") == 1
+
+
 def texts(names):
     """The programs with the formula and its derivatives, made in the order of the names."""
     made = {}
