@@ -23,6 +23,7 @@ from torch_names import NAMES  # noqa: E402
 
 import autograd_gpu as ag  # noqa: E402
 from autograd_gpu.core.declare.op import RECORD  # noqa: E402
+from ci.written import write  # noqa: E402
 
 PAGE = ROOT / "docs/generated/op-coverage.md"
 DTYPES = (*op_db.FLOATS, "int64", "bool")
@@ -147,13 +148,7 @@ def names_tables() -> str:
 
 def main() -> int:
     text = f"{INTRODUCTION}\n{ops_tables()}\n{SECOND}\n{names_tables()}"
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    if "--check" in sys.argv:
-        print(f"{PAGE.relative_to(ROOT)} is not current; run: python ci/write_coverage.py")
-        return 1
-    PAGE.write_text(text)
-    return 0
+    return write({PAGE: text}, "ci/write_coverage.py")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,15 @@ from pathlib import Path
 import numpy as np
 from numpy.testing.overrides import get_overridable_numpy_array_functions
 
-from autograd_gpu.ops import binding
-from autograd_gpu.ops.numpy_api import answers, arranging, elements, products, reductions
-from autograd_gpu.ops.numpy_api.protocol import FUNCTIONS, face
-from autograd_gpu.ops.numpy_api.refused import NEAREST
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from autograd_gpu.ops import binding  # noqa: E402
+from autograd_gpu.ops.numpy_api import answers, arranging, elements, products, reductions  # noqa: E402
+from autograd_gpu.ops.numpy_api.protocol import FUNCTIONS, face  # noqa: E402
+from autograd_gpu.ops.numpy_api.refused import NEAREST  # noqa: E402
+from ci.written import write  # noqa: E402
+
 PAGE = ROOT / "docs" / "interop.md"
 NUMPY = {f"{f.__module__}.{f.__name__}".removeprefix("numpy."): f for f in get_overridable_numpy_array_functions()}
 SECTIONS = {
@@ -57,17 +60,11 @@ BLOCKS = {"recorded": recorded, "ufuncs": ufuncs, "refused": refused}
 
 
 def main() -> int:
-    text = before = PAGE.read_text()
-    for name, write in BLOCKS.items():
+    text = PAGE.read_text()
+    for name, block in BLOCKS.items():
         pattern = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-        text = pattern.sub(lambda found, write=write: f"{found[1]}{write()}\n{found[2]}", text)
-    if text == before:
-        return 0
-    if "--check" in sys.argv:
-        print(f"{PAGE.relative_to(ROOT)} is not current; run: python ci/write_interop.py")
-        return 1
-    PAGE.write_text(text)
-    return 0
+        text = pattern.sub(lambda marks, block=block: f"{marks[1]}{block()}\n{marks[2]}", text)
+    return write({PAGE: text}, "ci/write_interop.py")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from autograd_gpu.core.declare.op import OpDef  # noqa: E402
 from autograd_gpu.nn import functional  # noqa: E402
 from autograd_gpu.ops import binding  # noqa: E402
 from autograd_gpu.ops.creation import tensor_types  # noqa: E402
+from ci.written import write  # noqa: E402
 
 REQUIRED = inspect.Parameter.empty
 HEADER = '"""Written by ci/write_stubs.py; do not edit."""\n\n'
@@ -168,21 +169,12 @@ def functions_stub(module: Any, package: str) -> str:
 
 
 def main() -> int:
-    stale = []
     texts = {
         TENSOR: tensor_stub(), OPS: functions_stub(ops, ".."), FOREACH: functions_stub(foreach, "."),
         LINALG: functions_stub(linalg, "."), SPECIAL: functions_stub(special, "."),
         FUNCTIONAL: functions_stub(functional, ".."),
     }  # fmt: skip
-    for path, text in texts.items():
-        if not path.exists() or path.read_text() != text:
-            stale.append(str(path.relative_to(ROOT)))
-            if "--check" not in sys.argv:
-                path.write_text(text)
-    if "--check" in sys.argv and stale:
-        print(f"{', '.join(stale)} not current; run: python ci/write_stubs.py")
-        return 1
-    return 0
+    return write(texts, "ci/write_stubs.py")
 
 
 if __name__ == "__main__":

@@ -137,11 +137,17 @@ CAPTURES = """
 import autograd_gpu as ag
 x, z = ag.ones(4, device="cuda:0"), ag.ones(4, device="cuda:1")
 
-def within():
-    with ag.cuda.device(1):
+with ag.cuda.device(1):
+    there = ag.cuda.Stream()
+
+def within(context):
+    with context:
         z.mul_(2)
 
-for work in (lambda: x.to("cuda:1"), lambda: ag.ones(3, device="cuda:1"), within, lambda: ag.cuda.set_device(1)):
+for work in (
+    lambda: x.to("cuda:1"), lambda: ag.ones(3, device="cuda:1"), lambda: within(ag.cuda.device(1)),
+    lambda: within(ag.cuda.stream(there)), lambda: ag.cuda.set_device(1), lambda: ag.cuda.set_stream(there),
+):
     try:
         with ag.cuda.graph(ag.cuda.CUDAGraph()):
             y = x * 2

@@ -66,7 +66,7 @@ class NotReadyError(Refused):
     """Something is missing that the next call outside of a capture may make."""
 
 
-def check_device(index: int) -> None:
+def check_device(index: int | None) -> None:
     """Refused if this thread captures a graph of another device, whose replays would leave out what is to come."""
     live = live_numbers.current()
     if live is not None and live.device != index:

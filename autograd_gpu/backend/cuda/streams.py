@@ -14,7 +14,7 @@ from typing import Any
 
 from ..arrays.device import Device
 from ..transfer import copy_engine
-from . import runtime
+from . import capture, runtime
 
 _NOT_READY = 600  # the CUDA runtime's status of work that is still running
 
@@ -118,6 +118,7 @@ class Stream:
         return runtime.cupy().cuda.Device(self.device.index)
 
     def __enter__(self) -> Stream:
+        capture.check_device(self.device.index)
         device = self._on_device()
         device.__enter__()
         _OPEN_BLOCKS.stack.append((device, runtime.cupy().cuda.get_current_stream()))
@@ -337,5 +338,6 @@ def set_stream(stream: Any) -> None:
     """
     if stream is not None:
         chosen = as_stream(stream)
+        capture.check_device(chosen.device.index)
         chosen._on_device().use()
         chosen.cupy_stream.use()
