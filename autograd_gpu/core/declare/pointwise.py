@@ -23,6 +23,7 @@ otherwise. `grad_x = ZERO` beside `derivative_of` declares that f'' is zero.
 
 from __future__ import annotations
 
+import functools
 import linecache
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -59,6 +60,7 @@ class Family:
         self.name, self.formula = name, formula
         self.names = {0: name}  # order -> the op that has been declared for it
         self.attributes = {**formula.numbers, **formula.options}
+        self.program = functools.cache(self._program)
 
     def at(self, F: Any, order: int) -> Callable[..., Any]:
         """The function of F that computes h * f^(order)(x), which is declared if nobody has asked for it."""
@@ -81,7 +83,7 @@ class Family:
             words.pop("fused", None)
         return type(name, (), {**words, **body})
 
-    def program(self, products: Products, options: Options, double: bool) -> Program:
+    def _program(self, products: Products, options: Options, double: bool) -> Program:
         """The program whose outputs are products of factors and a derivative."""
         outputs = []
         for factors, order in products:

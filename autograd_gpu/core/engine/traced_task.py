@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from ...backend import counters
@@ -42,13 +43,4 @@ class TracedTask(GraphTask):
 def _span(kind: str, name: str, **facts: Any) -> Any:
     """A span of the tracer; nothing if it has stopped since the task began."""
     tracer = counters.TRACING.tracer
-    return _NOTHING if tracer is None else tracer.span(kind, name, **facts)
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exc: object) -> None: ...
-
-
-_NOTHING = _Nothing()
+    return nullcontext() if tracer is None else tracer.span(kind, name, **facts)

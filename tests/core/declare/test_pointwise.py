@@ -6,6 +6,7 @@ import pytest
 from scalar_formulas import exact
 
 import autograd_gpu as ag
+from autograd_gpu.core.declare import pointwise as declaration
 from autograd_gpu.core.declare.op import RAW, REGISTRY
 from autograd_gpu.core.dispatch import pointwise
 from autograd_gpu.errors import OpDeclarationError
@@ -80,3 +81,15 @@ def test_a_block_that_contradicts_itself_is_an_error(body, message):
     with pytest.raises(OpDeclarationError, match=message):
         declared(**body)
     assert "wrong_formula" not in REGISTRY
+
+
+@pytest.mark.cuda
+def test_a_program_is_lowered_once(monkeypatch, device):
+    lowered, programs = declaration.lowered, []
+    monkeypatch.setattr(declaration, "lowered", lambda *args: programs.append(lowered(*args)) or programs[-1])
+    x = ag.ones(3, device=device, requires_grad=True)
+    for _ in range(2):
+        y = ag.nn.functional.silu(x)
+        for _ in range(4):  # up to orders that no kernel has
+            (y,) = ag.autograd.grad(y.sum(), x, create_graph=True)
+    assert len(programs) == len({program.text for program in programs})
