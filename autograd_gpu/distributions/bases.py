@@ -114,10 +114,12 @@ class ProbsOrLogits(Distribution):
 
     @lazy_property
     def probs(self) -> Tensor:
+        """The probabilities, of the shape of the parameter; from the logits where those were given."""
         return logits_to_probs(self.logits, is_binary=self._is_binary)
 
     @lazy_property
     def logits(self) -> Tensor:
+        """The logits (Bernoulli kinds: log-odds; categorical kinds: normalised log-probabilities)."""
         return probs_to_logits(self.probs, is_binary=self._is_binary)
 
     @property
@@ -127,6 +129,7 @@ class ProbsOrLogits(Distribution):
 
     @property
     def param_shape(self) -> Size:
+        """The shape of the parameter: that of probs or logits as given, broadcast."""
         return self._param.shape
 
 
@@ -150,14 +153,17 @@ class OnCategorical(Distribution):
 
     @property
     def probs(self) -> Tensor:
+        """The probabilities of the categories, (..., categories)."""
         return self._categorical.probs
 
     @property
     def logits(self) -> Tensor:
+        """The normalised log-probabilities of the categories, (..., categories)."""
         return self._categorical.logits
 
     @property
     def param_shape(self) -> Size:
+        """The shape of probs and logits: (..., categories)."""
         return self._categorical.param_shape
 
 
@@ -175,6 +181,7 @@ class Half(TransformedDistribution):
 
     @property
     def scale(self) -> Tensor:
+        """The scale of the distribution of which this is the positive half."""
         return self.base_dist.scale
 
     @property
@@ -201,12 +208,15 @@ class Relaxed(TransformedDistribution):
 
     @property
     def temperature(self) -> Tensor:
+        """The temperature of the relaxation, a scalar tensor; towards 0 samples become one-hot or 0 and 1."""
         return self.base_dist.temperature
 
     @property
     def logits(self) -> Tensor:
+        """The logits of the distribution that is relaxed."""
         return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
+        """The probabilities of the distribution that is relaxed."""
         return self.base_dist.probs

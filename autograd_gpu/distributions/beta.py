@@ -36,10 +36,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
+        """The first parameter, alpha: that of the value itself."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
+        """The second parameter, beta: that of one minus the value."""
         return self._dirichlet.concentration[..., 1]
 
     @property

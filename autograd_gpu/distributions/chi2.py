@@ -25,4 +25,5 @@ class Chi2(Gamma):
 
     @property
     def df(self) -> Tensor:
+        """The degrees of freedom."""
         return self.concentration * 2

@@ -175,10 +175,12 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """Real, or vectors of the dimensions that count as one event."""
         return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """Real, or vectors of the dimensions that count as one event."""
         return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
 
     @property

@@ -35,10 +35,12 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def concentration(self) -> Tensor:
+        """The shape parameter of the Gamma distribution of the reciprocal."""
         return self.base_dist.concentration
 
     @property
     def rate(self) -> Tensor:
+        """The rate of the Gamma distribution of the reciprocal."""
         return self.base_dist.rate
 
     @property

@@ -30,10 +30,12 @@ class LogNormal(TransformedDistribution):
 
     @property
     def loc(self) -> Tensor:
+        """The mean of the logarithm."""
         return self.base_dist.loc
 
     @property
     def scale(self) -> Tensor:
+        """The standard deviation of the logarithm."""
         return self.base_dist.scale
 
     @property

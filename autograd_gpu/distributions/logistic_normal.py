@@ -34,10 +34,12 @@ class LogisticNormal(TransformedDistribution):
 
     @property
     def loc(self) -> Tensor:
+        """The means of the underlying normal distribution, (..., n - 1)."""
         loc: Tensor = self.base_dist.base_dist.loc
         return loc
 
     @property
     def scale(self) -> Tensor:
+        """The standard deviations of the underlying normal distribution, (..., n - 1)."""
         scale: Tensor = self.base_dist.base_dist.scale
         return scale

@@ -46,10 +46,12 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mixture_distribution(self) -> Categorical:
+        """The Categorical that picks a component."""
         return self._mixture_distribution
 
     @property
     def component_distribution(self) -> Distribution:
+        """The components: a distribution whose last batch dimension is that of the mixture."""
         return self._component_distribution
 
     def _weights(self) -> Tensor:

@@ -59,10 +59,12 @@ class CatTransform(_PartsTransform):
 
     @constraints.dependent_property
     def domain(self) -> Constraint:
+        """The domains of the parts, each for its slice."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Constraint:
+        """The codomains of the parts, each for its slice."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -104,10 +106,12 @@ class StackTransform(_PartsTransform):
 
     @constraints.dependent_property
     def domain(self) -> Constraint:
+        """The domains of the parts, stacked."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Constraint:
+        """The codomains of the parts, stacked."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
     def with_cache(self, cache_size: int = 1) -> Any:

@@ -135,10 +135,12 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """The codomain of the transform that this inverts."""
         return self._of.codomain
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """The domain of the transform that this inverts."""
         return self._of.domain
 
     @property
@@ -198,6 +200,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """The domain of the first part, with the event dimensions that the later parts ask for."""
         if not self.parts:
             return constraints.real
         event_dim = self.parts[-1].codomain.event_dim
@@ -207,6 +210,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """The codomain of the last part, with the event dimensions that the earlier parts ask for."""
         if not self.parts:
             return constraints.real
         event_dim = self.parts[0].domain.event_dim
@@ -292,10 +296,12 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """The domain of the base transform, with the reinterpreted dimensions as part of an event."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """The codomain of the base transform, with the reinterpreted dimensions as part of an event."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property

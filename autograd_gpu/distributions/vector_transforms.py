@@ -172,10 +172,12 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
+        """Real tensors of in_shape."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
+        """Real tensors of out_shape."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -231,6 +233,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Constraint:
+        """The support of the distribution."""
         support: Constraint = self.distribution.support
         return support
 

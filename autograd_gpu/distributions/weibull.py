@@ -32,6 +32,7 @@ class Weibull(TransformedDistribution):
 
     @property
     def concentration_reciprocal(self) -> Tensor:
+        """One divided by the concentration."""
         return self.concentration.reciprocal()
 
     @property

@@ -66,6 +66,7 @@ class FunctionEvent:
 
     @property
     def cpu_time(self) -> float:
+        """Microseconds from start to end, as cpu_time_total: an event is one call."""
         return self.cpu_time_total
 
     @property

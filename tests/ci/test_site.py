@@ -39,6 +39,19 @@ def test_docstrings_are_plain_markdown():
     assert docstrings.summary(doc) == r"x \* y\_1\[0\] in `a*b`; \<b\>."
 
 
+def test_every_public_member_has_a_docstring():
+    """Its own, or that of the method that it overrides."""
+    classes = [(f"{path}.{name}", value) for path, module in modules.public_modules().items()
+               for name, value in module.own.items() if modules.is_described(value) and inspect.isclass(value)]
+    without = []
+    for name, cls in classes:
+        ours = [vars(base) for base in cls.__mro__ if base.__module__.startswith(modules.TOP)]
+        keys = {key for base in ours for key, part in base.items() if key[0] != "_" and reference.is_member(part)}
+        without += [f"{name}.{key}" for key in keys
+                    if not any(reference.function_of(base[key]).__doc__ for base in ours if key in base)]
+    assert not without
+
+
 def stub(path):
     """name -> (parameters) -> result of each function of a stub."""
     tree = ast.parse((ROOT / "autograd_gpu" / path).read_text())
