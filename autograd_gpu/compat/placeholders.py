@@ -57,12 +57,7 @@ NAMES: dict[str, str] = {
     "nn.parallel.distributed": "DistributedDataParallel(Module)",
     "nn.parallel.parallel_apply": "parallel_apply",
     "nn.parallel.replicate": "replicate",
-    "distributed": (
-        "ProcessGroup ReduceOp Backend Store TCPStore FileStore HashStore Work P2POp init_process_group "
-        "destroy_process_group new_group barrier all_reduce all_gather all_gather_object all_gather_into_tensor "
-        "all_to_all all_to_all_single broadcast broadcast_object_list gather gather_object reduce reduce_scatter "
-        "reduce_scatter_tensor scatter scatter_object_list send recv isend irecv batch_isend_irecv monitored_barrier"
-    ),
+    "distributed": "Backend Store TCPStore FileStore HashStore",
     "distributed._tensor": "DTensor Replicate Shard",
     "distributed.algorithms": "Join",
     "distributed.algorithms._checkpoint": "",
@@ -73,7 +68,6 @@ NAMES: dict[str, str] = {
     "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
     "distributed.checkpoint.state_dict": "get_model_state_dict get_state_dict set_model_state_dict set_state_dict",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",
-    "distributed.distributed_c10d": "ProcessGroup ReduceOp Work",
     "distributed.elastic": "",
     "distributed.elastic.multiprocessing": "",
     "distributed.elastic.multiprocessing.errors": "record",

@@ -1,0 +1,80 @@
+"""Programs and checks under `mpiexec`: many checks in one start of the processes.
+
+A file of checks has functions `check_...()`, which every rank calls in their order, in an initialized process group.
+As a program, `python ranks.py FILE OUT [NAME ...]`, this file runs them on one rank and writes what came of each.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+from process_group import process_group
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+TIMEOUT = 20.0  # seconds of a collective in a check
+
+
+def mpiexec() -> str | None:
+    """The mpiexec beside this Python, else the system's; None without it or without mpi4py."""
+    beside = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+    return beside if importlib.util.find_spec("mpi4py") is not None else None
+
+
+def start(count, *command, **environment):
+    """A context with a Popen: `python *command` on `count` ranks, with its output in pipes. Skips without MPI."""
+    launcher = mpiexec()
+    if launcher is None:
+        pytest.skip("needs mpi4py and mpiexec: pip install 'autograd-gpu[dist]'")
+    env = {**os.environ, **ONE_THREAD, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}", **environment}
+    whole = [launcher, "-bind-to", "none", "-n", str(count), sys.executable, *map(str, command)]
+    return process_group(whole, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(count, *command, timeout=120, **environment):
+    """The exit status, stdout and stderr of `python *command` on `count` ranks."""
+    with start(count, *command, **environment) as process:
+        out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def run_checks(file, count, folder, names=(), **environment):
+    """Runs the checks of `file` on `count` ranks; AssertionError that lists what failed, on which rank."""
+    status, out, err = run(count, __file__, file, folder, *names, **environment)
+    reports = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rank*.json"))]
+    failed = [f"{name} on rank {rank} of {count}:\n{text}" for rank, report in enumerate(reports)
+              for name, text in report.items() if text]  # fmt: skip
+    assert not failed, "\n".join(failed)
+    assert status == 0, f"mpiexec ended with {status}\n{out}\n{err}"
+    assert len(reports) == count
+    assert all(reports[0]), "no check has run"
+    assert all(list(report) == list(reports[0]) for report in reports)
+
+
+def _main(file, out, *names):
+    import autograd_gpu as ag
+
+    ag.distributed.init_process_group(timeout=TIMEOUT)
+    spec = importlib.util.spec_from_file_location("checks", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rank, report = ag.distributed.get_rank(), {}
+    for name in names or [name for name in vars(module) if name.startswith("check_")]:
+        report[name] = ""
+        try:
+            getattr(module, name)()
+            ag.distributed.barrier()
+        except Exception:  # the ranks are out of step from here on
+            report[name] = traceback.format_exc()
+            break
+    Path(out, f"rank{rank}.json").write_text(json.dumps(report))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
