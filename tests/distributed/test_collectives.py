@@ -1,6 +1,4 @@
-"""Collectives on 2 and 4 ranks: the checks in support/rank_checks/collectives.py."""
-
-from pathlib import Path
+"""Collectives on 2 and 4 ranks: the checks in support/rank_checks/, and groups of one process."""
 
 import pytest
 import ranks
@@ -8,13 +6,12 @@ import ranks
 import autograd_gpu as ag
 from autograd_gpu import distributed as dist
 
-CHECKS = Path(ranks.__file__).parent / "rank_checks" / "collectives.py"
 pytestmark = pytest.mark.cpu
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_every_collective(count, tmp_path):
-    ranks.run_checks(CHECKS, count, tmp_path)
+    ranks.run_checks(["collectives", "differentiable"], count, tmp_path)
 
 
 @pytest.fixture

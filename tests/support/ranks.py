@@ -1,7 +1,8 @@
 """Programs and checks under `mpiexec`: many checks in one start of the processes.
 
 A file of checks has functions `check_...()`, which every rank calls in their order, in an initialized process group.
-As a program, `python ranks.py FILE OUT [NAME ...]`, this file runs them on one rank and writes what came of each.
+As a program, `python ranks.py OUT FILE ...`, this file runs them on one rank and writes what came of each to a file
+in OUT.
 """
 
 import importlib.util
@@ -17,6 +18,7 @@ import pytest
 from process_group import process_group
 
 ROOT = Path(__file__).resolve().parents[2]
+CHECKS = Path(__file__).parent / "rank_checks"
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 TIMEOUT = 20.0  # seconds of a collective in a check
 
@@ -44,9 +46,10 @@ def run(count, *command, timeout=120, **environment):
     return process.returncode, out, err
 
 
-def run_checks(file, count, folder, names=(), **environment):
-    """Runs the checks of `file` on `count` ranks; AssertionError that lists what failed, on which rank."""
-    status, out, err = run(count, __file__, file, folder, *names, **environment)
+def run_checks(files, count, folder, **environment):
+    """Runs the checks of files in rank_checks/ on `count` ranks; AssertionError that says what failed on which rank."""
+    paths = [CHECKS / f"{file}.py" for file in files]
+    status, out, err = run(count, __file__, folder, *paths, **environment)
     reports = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("rank*.json"))]
     failed = [f"{name} on rank {rank} of {count}:\n{text}" for rank, report in enumerate(reports)
               for name, text in report.items() if text]  # fmt: skip
@@ -57,18 +60,25 @@ def run_checks(file, count, folder, names=(), **environment):
     assert all(list(report) == list(reports[0]) for report in reports)
 
 
-def _main(file, out, *names):
+def _checks(files):
+    """The checks of the files, by name."""
+    for file in files:
+        spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield from ((f"{Path(file).stem}.{name}", value) for name, value in vars(module).items()
+                    if name.startswith("check_"))  # fmt: skip
+
+
+def _main(out, *files):
     import autograd_gpu as ag
 
     ag.distributed.init_process_group(timeout=TIMEOUT)
-    spec = importlib.util.spec_from_file_location("checks", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     rank, report = ag.distributed.get_rank(), {}
-    for name in names or [name for name in vars(module) if name.startswith("check_")]:
+    for name, check in _checks(files):
         report[name] = ""
         try:
-            getattr(module, name)()
+            check()
             ag.distributed.barrier()
         except Exception:  # the ranks are out of step from here on
             report[name] = traceback.format_exc()
