@@ -79,7 +79,7 @@ NAMES: dict[str, str] = {
     "distributed.fsdp.wrap": "enable_wrap size_based_auto_wrap_policy transformer_auto_wrap_policy wrap",
     "distributed.launch": "main",
     "distributed.nn": "all_gather all_reduce all_to_all broadcast gather reduce reduce_scatter scatter",
-    "distributed.optim": "ZeroRedundancyOptimizer DistributedOptimizer",
+    "distributed.optim": "DistributedOptimizer",
     "distributed.rpc": "RRef init_rpc rpc_async rpc_sync remote shutdown",
     "distributed.run": "main",
     "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
@@ -107,8 +107,6 @@ NAMES: dict[str, str] = {
     "optim": "SparseAdam",
     "sparse": "addmm log_softmax mm softmax spdiags sum",
     "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension include_paths load load_inline",
-    "utils.data": "DistributedSampler",
-    "utils.data.distributed": "DistributedSampler",
     "utils.model_zoo": "load_url",
     "utils.mobile_optimizer": "optimize_for_mobile",
 }
