@@ -8,4 +8,4 @@ pytestmark = pytest.mark.cpu
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.more)])
 def test_what_is_spread_over_ranks(count, tmp_path):
-    ranks.run_checks(["sharded_optimizers"], count, tmp_path)
+    ranks.run_checks(["sharded_optimizers", "sharded_hessians"], count, tmp_path)

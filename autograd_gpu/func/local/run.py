@@ -27,7 +27,7 @@ from ..jacobians import Argnums
 from ..pytrees import name_of, outputs, with_aux
 from ..reverse import picked_arguments, with_arguments
 from .cost import of_pull, of_push
-from .plan import Form, Plan, form_of
+from .plan import Form, Pair, Plan, form_of
 from .pull import pull
 from .push import mirrored, picked, push
 from .second_derivative import expanded
@@ -36,8 +36,18 @@ LOGGER = logging.getLogger("autograd_gpu.func")
 MOST_KEPT = 256  # elements of the inputs, or of the outputs, of which the identity stays in memory
 
 
+class Selection(NamedTuple):
+    """Some pairs of a Hessian; at no more than `few` outputs forward over reverse mode is cheaper for them."""
+
+    pairs: tuple[Pair, ...]
+    few: float
+
+
 class Request(NamedTuple):
-    """What is asked for: the name of a form (plan.form_of), and the Jacobian as well or not."""
+    """What is asked for: the name of a form (plan.form_of), and the Jacobian as well or not.
+
+    With a selection the result of a Hessian has its pairs along the last dimension.
+    """
 
     api: str
     form: str
@@ -46,6 +56,11 @@ class Request(NamedTuple):
     argnums: Argnums
     has_aux: bool
     method: str
+    selection: Selection | None = None
+
+
+class Cheaper(Untapeable):
+    """Raised where forward over reverse mode is cheaper than what was tried."""
 
 
 class Found(NamedTuple):
@@ -185,6 +200,8 @@ def _swept(
     """The tangents and the second derivatives of each output."""
     d = sum([x.numel() for x in points])
     form = form_of(request.form, d)
+    if request.selection is not None:
+        form = Form("pairs", d, tuple([(pair,) for pair in request.selection.pairs]))
     widest = plan.widest // math.prod(sizes)
     if plan.has_second_derivative and d > 2 * widest:
         raise Untapeable(f"{request.api}: {d} inputs are more than twice the widest value ({widest}), and forward "
@@ -233,6 +250,11 @@ def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:
     o = sum([out.numel() for out in run.outputs])
     if not (form.d and o) or request.method == "push":  # without elements there is nothing to contract
         return False
+    if request.selection is not None:
+        if o <= request.selection.few:
+            raise Cheaper(f"{request.api}: forward over reverse mode has fewer products for {form.d} inputs, {o} "
+                          f"outputs and {len(form.groups)} pairs")
+        return False
     hidden = bool(run.tape.levels) and not plan.shows_examples(run.tape.lifted)
     if request.method == "pull":
         if hidden:
@@ -279,6 +301,8 @@ class Parts:
         name, d = self.form.name, self.form.d
         if name == "laplacian":
             return self._of_outputs(seconds, self._laplacian, 1)
+        if name == "pairs":
+            return self._of_outputs(seconds, lambda row, shape: row, len(self.form.groups))
         return self._of_outputs(seconds, *((self._diagonal, d) if name == "diagonal" else (self._hessian, d * d)))
 
     def _of_outputs(self, rows: Rows, cut: Callable[[Tensor, tuple[int, ...]], Any], n: int) -> Any:
