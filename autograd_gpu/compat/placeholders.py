@@ -53,18 +53,14 @@ NAMES: dict[str, str] = {
         "lp_pool1d lp_pool2d lp_pool3d max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d unfold "
         "upsample upsample_bilinear upsample_nearest"
     ),
-    "nn.parallel": "DistributedDataParallel(Module)",
-    "nn.parallel.distributed": "DistributedDataParallel(Module)",
     "nn.parallel.parallel_apply": "parallel_apply",
     "nn.parallel.replicate": "replicate",
     "distributed": "Backend Store TCPStore FileStore HashStore",
     "distributed._tensor": "DTensor Replicate Shard",
-    "distributed.algorithms": "Join",
     "distributed.algorithms._checkpoint": "",
     "distributed.algorithms._checkpoint.checkpoint_wrapper": (
         "CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper"
     ),
-    "distributed.algorithms.join": "Join JoinHook Joinable",
     "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
     "distributed.checkpoint.state_dict": "get_model_state_dict get_state_dict set_model_state_dict set_state_dict",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",
@@ -78,7 +74,6 @@ NAMES: dict[str, str] = {
     ),
     "distributed.fsdp.wrap": "enable_wrap size_based_auto_wrap_policy transformer_auto_wrap_policy wrap",
     "distributed.launch": "main",
-    "distributed.nn": "all_gather all_reduce all_to_all broadcast gather reduce reduce_scatter scatter",
     "distributed.optim": "DistributedOptimizer",
     "distributed.rpc": "RRef init_rpc rpc_async rpc_sync remote shutdown",
     "distributed.run": "main",

@@ -22,6 +22,7 @@ from .collectives import (
     scatter,
 )
 from .failure import DistBackendError, DistError
+from .grad_bucket import GradBucket
 from .group import (
     GroupMember,
     ProcessGroup,
@@ -66,6 +67,7 @@ __all__ = [
     "DistBackendError",
     "DistError",
     "Future",
+    "GradBucket",
     "GroupMember",
     "P2POp",
     "ProcessGroup",

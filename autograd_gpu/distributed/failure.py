@@ -7,7 +7,6 @@ waits too long asks the others what they do, and names those who do not answer o
 from __future__ import annotations
 
 import importlib
-import os
 import pickle
 import sys
 import time
@@ -57,10 +56,6 @@ class Watch:
     def of_engine(self, call: Call, error: Exception) -> Exception:
         """The error to raise for one of the engine."""
         return DistBackendError(f"{call} failed: {error}")
-
-    def give_way(self) -> None:
-        """Lets another process run, which may be the one that is waited for."""
-        os.sched_yield()
 
     def end(self) -> None:
         """Called when the process has no further collectives."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -48,8 +49,8 @@ def check(function: str, op: Any, dtype: np.dtype) -> None:
                         "and divide")
 
 
-def fold(parts: np.ndarray, out: np.ndarray, op: ReduceOp) -> None:
-    """Writes the reduction of the rows of `parts` into `out`, in the order of the rows: equal bits in every run."""
+def fold(parts: Sequence[np.ndarray], out: np.ndarray, op: ReduceOp) -> None:
+    """Writes the reduction of `parts` into `out`, in their order: equal bits in every run."""
     ufunc, wide = _UFUNCS[op], dtypes.wide(dtypes.OURS[out.dtype])
     result = out if wide == out.dtype else parts[0].astype(wide)
     if len(parts) == 1:

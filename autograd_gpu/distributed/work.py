@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,8 +11,10 @@ from typing import Any
 from .engines.base import Request
 from .failure import Call, Watch
 
-_SPINNING = 3e-4  # seconds of polling before the first sleep: two ranks that share a core give way to each other
-_SHORTEST, _LONGEST = 5e-5, 2e-3  # seconds of a sleep
+# Seconds of polling before the first sleep, and between two: MPI moves a large array piece by piece while it is polled.
+# Polling gives way to other processes, and sleeping leaves the core to them while a rank is long in coming.
+_AT_FIRST, _BETWEEN = 1e-2, 3e-4
+_SHORTEST, _LONGEST = 1e-4, 2e-3  # seconds of a sleep
 
 
 def seconds(timeout: timedelta | float | None, default: float) -> float:
@@ -66,20 +69,21 @@ class Work:
 
         The default is the timeout of the group.
         """
-        began = time.monotonic()
-        pause, limit = _SHORTEST, seconds(timeout, self._timeout)
-        while not self._advance():
-            waited = time.monotonic() - began
-            if waited < _SPINNING:
-                self._watch.give_way()
-                continue
-            try:
-                self._watch.look(self._call, waited, limit)
-            except RuntimeError as error:
-                self._error = error
-                raise
-            time.sleep(pause)
-            pause = min(pause * 1.3, _LONGEST)
+        if not self._advance():
+            began = time.monotonic()
+            pause, limit, until = _SHORTEST, seconds(timeout, self._timeout), began + _AT_FIRST
+            while not self._advance():
+                now = time.monotonic()
+                if now < until:
+                    os.sched_yield()
+                    continue
+                try:
+                    self._watch.look(self._call, now - began, limit)
+                except RuntimeError as error:
+                    self._error = error
+                    raise
+                time.sleep(pause)
+                pause, until = min(pause * 1.3, _LONGEST), time.monotonic() + _BETWEEN
         self._request.join()
         return True
 

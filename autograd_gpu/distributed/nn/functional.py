@@ -9,7 +9,7 @@ The functions take part in `jvp`, `vmap` and the Hessians of `ag.func`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
@@ -18,7 +18,7 @@ from .. import exchanges, reduce_op
 from ..group import ProcessGroup, member
 from ..reduce_op import ReduceOp
 
-_REDUCTIONS = {ReduceOp.PRODUCT: prod, ReduceOp.MAX: amax, ReduceOp.MIN: amin}
+_REDUCTIONS: dict[ReduceOp, Callable[..., Tensor]] = {ReduceOp.PRODUCT: prod, ReduceOp.MAX: amax, ReduceOp.MIN: amin}
 
 
 def _member(group: Any, function: str) -> ProcessGroup:
