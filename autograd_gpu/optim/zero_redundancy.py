@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from .. import distributed
+from ..backend.arrays.device import Device
 from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
+from ..distributed.algorithms.join import Join, Joinable, JoinHook
 from ..modes import no_grad
 from ..ops import cat, empty
 from ..pytrees import tree_map
@@ -57,7 +59,17 @@ class _Shard:
             bump_version(param)
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class _StepHook(JoinHook):
+    """Takes part in the exchange of new values on a process that has no more data."""
+
+    def __init__(self, optimizer: ZeroRedundancyOptimizer) -> None:
+        self.optimizer = optimizer
+
+    def main_hook(self) -> None:
+        self.optimizer.step()
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """An `optimizer_class` whose state is spread over the processes of a group, with the results of that class.
 
     Each process updates some of the parameters, and holds the state of these alone; then it sends their values to the
@@ -145,6 +157,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         kwargs: for the step of `optimizer_class`. What the closure computes has to be equal on all processes.
         """
         assert self.optim is not None  # __init__ sets it
+        work = Join.notify_join_context(self)
+        if work is not None:
+            work.wait()
         self._ag_gathered = None
         _copy_options(self.param_groups, self.optim.param_groups)
         loss = self.optim.step(**kwargs) if closure is None else self.optim.step(closure, **kwargs)
@@ -154,6 +169,20 @@ class ZeroRedundancyOptimizer(Optimizer):
             for end in [shard.begin(self.process_group) for shard in self._ag_shards]:
                 end()
         return loss
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What takes part in steps on a process without further data: `distributed.algorithms.join`."""
+        return _StepHook(self)
+
+    @property
+    def join_device(self) -> Device:
+        """The device of the parameters."""
+        return next(iter(self._ag_params())).device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group that shares the state."""
+        return self.process_group
 
     # ---- state dict ----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import distributed as dist
 from autograd_gpu import nn, optim
+from autograd_gpu.distributed.algorithms.join import Join
 from autograd_gpu.optim import ZeroRedundancyOptimizer
 
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
@@ -145,6 +146,23 @@ def check_groups_and_dtypes():
     alone = ZeroRedundancyOptimizer([w], optim.SGD, lr=0.5)  # more ranks than parameters
     loss = alone.step(lambda: [alone.zero_grad(), (w * w).sum().backward(), 4.0][2])
     assert (loss, w.tolist()) == (4.0, [0.0, 0.0])
+
+
+def check_data_parallel_training_with_uneven_inputs():
+    """Beside the plain optimizer, with DistributedDataParallel and a rank that has fewer batches."""
+    nets = []
+    for make in (lambda p: ZeroRedundancyOptimizer(p, optim.Adam, lr=0.01), lambda p: optim.Adam(p, lr=0.01)):
+        net = nn.parallel.DistributedDataParallel(network())
+        optimizer = make(net.parameters())
+        joinables = [net, optimizer] if isinstance(optimizer, ZeroRedundancyOptimizer) else [net]
+        with Join(joinables):
+            for number in range(3 - (RANK == 0)):
+                optimizer.zero_grad()
+                (net(inputs(10 * number + RANK)) ** 2).mean().backward()
+                optimizer.step()
+        nets.append(net.module)
+    if RANK:  # a plain optimizer does not step on the rank that ended early
+        same(*nets)
 
 
 def check_what_cannot_be_spread_is_refused():
