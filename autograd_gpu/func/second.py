@@ -146,6 +146,9 @@ def _derivative(
         raise ValueError(f'{api}: method="pull" takes the tangents of all elements, so a group has nothing to share; '
                          'use "push", "nested" or "auto"')
 
+    if within is not None and within.size() == 1 and result == "gathered":
+        within = None  # nothing is shared: as without group
+
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         request = Request(api, form, False, func, argnums, has_aux, method)
