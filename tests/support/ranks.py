@@ -16,6 +16,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+from checkout import STAND_IN
 from process_group import process_group
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,9 +99,15 @@ def _checks(files):
 
 
 def _main(out, *files):
+    device, backend = os.environ.get("CHECKS_ON", "cpu mpi").split()
+    if device == "cuda":
+        sys.path.insert(0, str(STAND_IN))
     import autograd_gpu as ag
 
-    ag.distributed.init_process_group(timeout=TIMEOUT)
+    if device == "cuda":
+        ag.cuda.set_device(int(os.environ["PMI_RANK"]))
+        ag.set_default_device("cuda")
+    ag.distributed.init_process_group(backend, timeout=TIMEOUT)
     rank, report = ag.distributed.get_rank(), {}
     for name, check in _checks(files):
         report[name] = ""
