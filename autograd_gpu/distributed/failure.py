@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from .board import Board
+
 _TAG = 1
 _PAUSE = 0.005  # seconds between looks for notices
-GRACE = 3.0  # seconds in which other ranks answer, and in which they take note of an error before all are ended
+GRACE = 2.0  # seconds in which other ranks answer, and in which they take note of an error before all are ended
 
 
 class DistError(RuntimeError):
@@ -64,7 +66,7 @@ class Watch:
 class Notice(NamedTuple):
     """What a rank tells the others."""
 
-    kind: str  # "raised", "ended", "asks" what the others do, "waits" in the collective `text`, "computes"
+    kind: str  # "raised", "ended", "asks" what the others do, "waits" in the collective `text`
     text: str
     question: int = 0
 
@@ -83,6 +85,7 @@ class MPIWatch(Watch):
         self.questions = 0
         self.latest: Call | None = None
         self.looked = 0.0
+        self.board = Board(comm, self.mpi)
         self._hook = sys.excepthook
         sys.excepthook = self.uncaught
 
@@ -118,6 +121,7 @@ class MPIWatch(Watch):
 
     def begin(self, call: Call) -> None:
         self.latest = call
+        self.board.write(f"its last collective was {call}")
 
     def look(self, call: Call, waited: float, limit: float) -> None:
         now = time.monotonic()
@@ -165,27 +169,28 @@ class MPIWatch(Watch):
 
     def fail(self, text: str) -> None:
         """Tells the others that this rank has failed, gives them time to raise, and ends all processes."""
+        self.board.end()
         self.tell_all(Notice("raised", text))
         until = time.monotonic() + GRACE
         while len(self.raised) + len(self.ended) < self.size - 1 and time.monotonic() < until:
             self.listen("its end")
             time.sleep(_PAUSE)
-        self.flush()
-        self.mpi.COMM_WORLD.Abort(1)
-
-    def flush(self) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        self.mpi.COMM_WORLD.Abort(1)
 
     def end(self) -> None:
         """Waits, asleep, until all ranks have come to their end: MPI's own finalization would spin."""
-        sys.excepthook = self._hook
+        self.board.end()
         self.tell_all(Notice("ended", str(self.latest or "none")))
         barrier = self.comm.Ibarrier()
-        while not barrier.Test():
-            self.listen("its end")
-            if self.raised:
-                return
-            time.sleep(_PAUSE)
+        try:
+            while not barrier.Test():
+                self.listen("its end")
+                if self.raised:
+                    return
+                time.sleep(_PAUSE)
+        except KeyboardInterrupt:
+            self.mpi.COMM_WORLD.Abort(1)
 
 

@@ -11,11 +11,15 @@ from datetime import timedelta
 from typing import Any
 
 from .. import backend as arrays
+from ..backend.cuda import runtime
 from ..missing_names import warn_once
 from . import checks
 from .engines.base import Engine
+from .engines.cuda_aware import CUDAAwareEngine, is_cuda_aware
 from .engines.mpi import MPIEngine
+from .engines.nccl import NCCLEngine
 from .engines.serial import SerialEngine
+from .engines.staged import StagedEngine
 from .failure import Call, MPIWatch, Watch
 from .launcher import launched, set_environment
 from .work import Work, seconds
@@ -35,6 +39,7 @@ class ProcessGroup:
     ) -> None:
         self.group_name, self.ranks, self.engine, self.watch = name, list(ranks), engine, watch
         self.timeout, self.backend = timeout, backend
+        self.device_engine: Engine | None = None
         self.begun = 0  # collectives
 
     def rank(self) -> int:
@@ -53,7 +58,11 @@ class ProcessGroup:
 
     def engine_for(self, array: Any) -> Engine:
         """What moves arrays such as `array`, which None is in place of for a barrier."""
-        return self.engine
+        if array is None or not isinstance(self.engine, MPIEngine) or not arrays.is_cuda(array):
+            return self.engine
+        if self.device_engine is None:  # all ranks come here in the same collective
+            self.device_engine = _device_engine(self.engine, self.backend, array.device.id)
+        return self.device_engine
 
     def group_rank(self, function: str, name: str, rank: int | None, group_rank: int | None) -> int:
         """The number in this group of the process that the arguments `name`, of all, or group_`name` mean."""
@@ -81,6 +90,15 @@ class ProcessGroup:
         if matched and checks.ACTIVE.detail:
             checks.compare(self, call)
         return Work(start(self.engine_for(array)), call, self.watch, self.timeout, finish, result)
+
+
+def _device_engine(host: MPIEngine, name: str, device: int) -> Engine:
+    """What moves device arrays between the ranks of `host`."""
+    if name == "nccl":
+        return NCCLEngine(host, device)
+    if is_cuda_aware(host, device):
+        return CUDAAwareEngine(host.comm.Dup())
+    return StagedEngine(host)
 
 
 class _World:
@@ -160,13 +178,15 @@ def _world_engine() -> tuple[Engine, Watch]:
 
 def _named_backend(backend: str | None) -> str:
     """The backend that the name of one means."""
-    name = str(backend or "mpi").lower()
+    name = str(backend or ("nccl" if is_nccl_available() else "mpi")).lower()
     if ":" in name:  # "cpu:gloo,cuda:nccl"
         names = dict(pair.split(":", 1) for pair in name.split(","))
         name = names.get("cuda", names.get("cpu", name))
     if name == "gloo":
         warn_once("distributed gloo", "init_process_group: there is no gloo here; the collectives go over MPI")
         name = "mpi"
+    if name == "nccl":
+        runtime.nccl()  # an ImportError says what to install
     if name not in BACKENDS:
         raise ValueError(f"init_process_group: backend must be one of {', '.join(BACKENDS)}, or gloo, which is taken "
                          f"as mpi; got {backend!r}")
@@ -180,7 +200,8 @@ def init_process_group(
 ) -> None:  # fmt: skip
     """Makes the default group, of all processes of `mpiexec -n N python script.py`; of one process without mpiexec.
 
-    `backend` is "mpi" or "nccl"; "gloo" is taken as "mpi". A collective that takes longer than `timeout` raises on the
+    `backend` is "mpi" or "nccl", which moves tensors on CUDA without the host, and is the default where it is there;
+    "gloo" is taken as "mpi". A collective that takes longer than `timeout` raises on the
     ranks that wait; the default is 30 minutes. `world_size` and `rank` are checked against the launcher's;
     `init_method`, `store`, `group_name`, `pg_options` have no effect, since MPI brings the processes together.
 
@@ -264,7 +285,13 @@ def is_initialized() -> bool:
 
 def is_nccl_available() -> bool:
     """Whether CUDA is available, and CuPy finds NCCL."""
-    return False
+    if not runtime.is_available():
+        return False
+    try:
+        runtime.nccl()
+    except ImportError:
+        return False
+    return True
 
 
 def is_gloo_available() -> bool:

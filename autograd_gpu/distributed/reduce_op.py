@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import backend
 from ..backend.arrays import dtypes
 
 
@@ -29,9 +30,8 @@ class ReduceOp(Enum):
 
 
 _UFUNCS = {
-    ReduceOp.SUM: np.add, ReduceOp.AVG: np.add, ReduceOp.PRODUCT: np.multiply, ReduceOp.MIN: np.minimum,
-    ReduceOp.MAX: np.maximum, ReduceOp.BAND: np.bitwise_and, ReduceOp.BOR: np.bitwise_or,
-    ReduceOp.BXOR: np.bitwise_xor,
+    ReduceOp.SUM: "add", ReduceOp.AVG: "add", ReduceOp.PRODUCT: "multiply", ReduceOp.MIN: "minimum",
+    ReduceOp.MAX: "maximum", ReduceOp.BAND: "bitwise_and", ReduceOp.BOR: "bitwise_or", ReduceOp.BXOR: "bitwise_xor",
 }  # fmt: skip
 _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
@@ -49,9 +49,9 @@ def check(function: str, op: Any, dtype: np.dtype) -> None:
                         "and divide")
 
 
-def fold(parts: Sequence[np.ndarray], out: np.ndarray, op: ReduceOp) -> None:
+def fold(parts: Sequence[Any], out: Any, op: ReduceOp) -> None:
     """Writes the reduction of `parts` into `out`, in their order: equal bits in every run."""
-    ufunc, wide = _UFUNCS[op], dtypes.wide(dtypes.OURS[out.dtype])
+    ufunc, wide = getattr(backend.namespace(out), _UFUNCS[op]), dtypes.wide(dtypes.OURS[out.dtype])
     result = out if wide == out.dtype else parts[0].astype(wide)
     if len(parts) == 1:
         result[...] = parts[0]

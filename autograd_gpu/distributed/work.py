@@ -57,6 +57,7 @@ class Work:
                 if not self._request.done():
                     return False
                 self._over = True
+                self._request.join()
                 if self._finish is not None:
                     self._finish()
             except Exception as error:
@@ -84,7 +85,6 @@ class Work:
                     raise
                 time.sleep(pause)
                 pause, until = min(pause * 1.3, _LONGEST), time.monotonic() + _BETWEEN
-        self._request.join()
         return True
 
     def is_completed(self) -> bool:

@@ -8,6 +8,7 @@ in OUT.
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+from checkout import STAND_IN
 from process_group import process_group
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +39,32 @@ def start(count, *command, **environment):
     env = {**os.environ, **ONE_THREAD, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}", **environment}
     whole = [launcher, "-bind-to", "none", "-n", str(count), sys.executable, *map(str, command)]
     return process_group(whole, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+class Process:
+    """A process that a child has started."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+
+def processes_below(pid, word):
+    """The ranks with `word` in their command that the mpiexec with that process id has started, by rank."""
+    by_rank = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, environment = ((folder / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+            parent = int(re.search(r"PPid:\s+(\d+)", (folder / "status").read_text())[1])
+            grandparent = int(re.search(r"PPid:\s+(\d+)", Path(f"/proc/{parent}/status").read_text())[1])
+        except OSError:  # it has ended, or is another user's
+            continue
+        rank = next((int(entry[9:]) for entry in environment if entry.startswith(b"PMI_RANK=")), None)
+        if rank is not None and pid in (parent, grandparent) and word.encode() in command:
+            by_rank[rank] = Process(int(folder.name))
+    return [by_rank[rank] for rank in sorted(by_rank)]
 
 
 def run(count, *command, timeout=120, **environment):
@@ -71,16 +99,22 @@ def _checks(files):
 
 
 def _main(out, *files):
+    device, backend = os.environ.get("CHECKS_ON", "cpu mpi").split()
+    if device == "cuda":
+        sys.path.insert(0, str(STAND_IN))
     import autograd_gpu as ag
 
-    ag.distributed.init_process_group(timeout=TIMEOUT)
+    if device == "cuda":
+        ag.cuda.set_device(int(os.environ["PMI_RANK"]))
+        ag.set_default_device("cuda")
+    ag.distributed.init_process_group(backend, timeout=TIMEOUT)
     rank, report = ag.distributed.get_rank(), {}
     for name, check in _checks(files):
         report[name] = ""
         try:
             check()
             ag.distributed.barrier()
-        except Exception:  # the ranks are out of step from here on
+        except (Exception, pytest.fail.Exception):  # the ranks are out of step from here on
             report[name] = traceback.format_exc()
             break
     Path(out, f"rank{rank}.json").write_text(json.dumps(report))

@@ -21,10 +21,10 @@ class Request(Protocol):
     source: int | None  # from which rank `recv` has received
 
     def done(self) -> bool:
-        """Advances it, without waiting, and returns whether its results are in their arrays."""
+        """Advances it, without waiting, and returns whether its results are in their arrays, in the device's order."""
 
     def join(self) -> None:
-        """Makes what the caller does next with the arrays come after the collective, which `done` has confirmed."""
+        """Makes what the caller does next with the arrays come after the collective; called when `done` is true."""
 
 
 class Engine(Protocol):
@@ -32,8 +32,12 @@ class Engine(Protocol):
 
     rank: int
     size: int
-    calls: int
-    sent: int
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def sent(self) -> int: ...
 
     def all_reduce(self, array: Any, op: ReduceOp) -> Request:
         """Replaces `array` by the reduction of the arrays of all ranks."""

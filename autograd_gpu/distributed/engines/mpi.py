@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import backend
 from ..reduce_op import ReduceOp, fold
 from .base import ANY_SOURCE
 
@@ -124,7 +125,7 @@ class MPIEngine:
         return self._begin(self._reduce_chunks(chunks, mine, op, self._tag(), self._tag()), sent)
 
     def _reduce_gathered(self, array: np.ndarray, op: ReduceOp) -> Exchanges:
-        arrays = np.empty((self.size, array.size), array.dtype)
+        arrays = backend.namespace(array).empty((self.size, array.size), array.dtype)
         yield self.comm.Iallgather(self._buffer(array), self._buffer(arrays.reshape(-1)))
         fold(list(arrays), array, op)
 
@@ -136,7 +137,7 @@ class MPIEngine:
 
     def _reduce_parts(self, sent: list[np.ndarray], out: np.ndarray, op: ReduceOp, tag: int) -> Exchanges:
         """Fills `out` with the reduction of what all ranks send to this one; `out` may be memory of it."""
-        parts = np.empty((self.size, out.size), out.dtype)
+        parts = backend.namespace(out).empty((self.size, out.size), out.dtype)
         parts[self.rank] = sent[self.rank]
         yield self._messages(list(parts), sent, tag)
         fold(list(parts), out, op)

@@ -33,7 +33,7 @@ def tensor(array):
 
 
 def holds(actual, expected):
-    array = actual.numpy()
+    array = actual.cpu().numpy()
     assert array.dtype == expected.dtype, (array.dtype, expected.dtype)
     assert array.shape == expected.shape, (array.shape, expected.shape)
     np.testing.assert_array_equal(array, expected)
@@ -150,7 +150,7 @@ def check_broadcast():
         for src in range(SIZE):
             x = tensor(values(RANK, (3, 5), np.float32)).to(dtype)
             dist.broadcast(x, src)
-            holds(x.float(), ag.tensor(values(src, (3, 5), np.float32)).to(dtype).float().numpy())
+            holds(x.float(), ag.tensor(values(src, (3, 5), np.float32)).to(dtype).float().cpu().numpy())
     for shape in SHAPES:
         x = tensor(values(RANK, shape, np.float32))
         dist.broadcast(x, group_src=SIZE - 1)
