@@ -1,17 +1,11 @@
-"""Collectives on 2 and 4 ranks: the checks in support/rank_checks/, and groups of one process."""
+"""Groups of one process, and the arguments of init_process_group; more ranks are in test_on_ranks.py."""
 
 import pytest
-import ranks
 
 import autograd_gpu as ag
 from autograd_gpu import distributed as dist
 
 pytestmark = pytest.mark.cpu
-
-
-@pytest.mark.parametrize("count", [2, 4])
-def test_every_collective(count, tmp_path):
-    ranks.run_checks(["collectives", "differentiable"], count, tmp_path)
 
 
 @pytest.fixture
