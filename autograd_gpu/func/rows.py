@@ -8,17 +8,20 @@ a part of the pairs of elements.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from .. import backend
 from ..core.interpret.tape import Untapeable
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ..distributed import ProcessGroup
 from ..errors import MissingRuleError
 from ..ops import cat, zeros_like
-from ..pytrees import flatten, tree_map, unflatten
+from ..pytrees import TreeSpec, flatten, tree_map, unflatten
 from .jacobians import jacfwd, jacrev
-from .local.plan import form_of
+from .local.plan import Pair, form_of
 from .local.push import mirrored, picked
 from .local.run import Request, Selection, by_local_terms, points_of
 from .methods import derivatives, log_nested, with_value
@@ -134,27 +137,46 @@ def _hessian(call: Call) -> tuple[Any, Any]:
 def _by_pairs(call: Call) -> tuple[Any, Any]:
     """By "push": of each pair of elements one process carries the second tangent."""
     share, d = call.share, call.share.total
-    most = share.largest
     if call.result == "sharded":
-        place = {pair: k for k, pair in enumerate(dict.fromkeys(
-            [(min(i, j), max(i, j)) for i in range(share.start, share.stop) for j in range(d)]))}
-        pairs = tuple(place)
-        products = most * d - most * (most - 1) // 2
-    else:
-        of_pairs = Share(share.group, d * (d + 1) // 2)
-        pairs = tuple(pair for (pair,) in form_of("hessian", d).groups[of_pairs.start : of_pairs.stop])
-        products = of_pairs.largest
-    few = (1 + d + products) / (1 + most) - 1
-    found = by_local_terms(call.request._replace(selection=Selection(pairs, few)), call.args, call.kwargs)
+        return _pairs_of_rows(call)
+    own = Share(share.group, d * (d + 1) // 2)
+    rows, spec, aux = _carried(call, own.count, own.largest,
+                               lambda: [pair for (pair,) in form_of("hessian", d).groups[own.start : own.stop]])
+    whole = [own.collected(row, row.ndim - 1, call.result) for row in rows]
+    squares = [picked(row, mirrored(d), -1).reshape((*row.shape[:-1], d, d)) for row in whole]
+    return unflatten(spec, [call.matrix(square) for square in squares]), aux
+
+
+def _pairs_of_rows(call: Call) -> tuple[Any, Any]:
+    """All pairs with an element of the share: its rows, without those of others."""
+    share, d = call.share, call.share.total
+
+    i, j = np.ogrid[share.start : share.stop, :d]
+
+    def keys() -> np.ndarray:
+        return np.minimum(i, j) * d + np.maximum(i, j)
+
+    def number_of(count: int) -> int:
+        return count * d - count * (count - 1) // 2
+
+    rows, spec, aux = _carried(call, number_of(share.count), number_of(share.largest),
+                               lambda: [divmod(key, d) for key in np.unique(keys()).tolist()])
+    place = np.unique(keys(), return_inverse=True)[1].reshape(-1)
+    order = wrap(backend.to_device(place, call.points[0].device))
+    squares = [row.index_select(row.ndim - 1, order).reshape((*row.shape[:-1], share.count, d)) for row in rows]
+    collected = [share.collected(square, square.ndim - 2, call.result) for square in squares]
+    return unflatten(spec, [call.matrix(square) for square in collected]), aux
+
+
+def _carried(
+    call: Call, count: int, most: int, pairs: Callable[[], Sequence[Pair]]
+) -> tuple[list[Tensor], TreeSpec, Any]:
+    """The second derivatives by `count` pairs, of each output along the last dimension; at most `most` on a process."""
+    few = (1 + call.share.total + most) / (1 + call.share.largest) - 1  # products by "nested" are (1 + columns) (1 + o)
+    request = call.request._replace(selection=Selection(count, pairs, few))
+    found = by_local_terms(request, call.args, call.kwargs)
     rows, spec = flatten(found.second)
-    if call.result == "sharded":
-        order = [place[min(i, j), max(i, j)] for i in range(share.start, share.stop) for j in range(d)]
-        squares = [picked(row, order, -1).reshape((*row.shape[:-1], share.count, d)) for row in rows]
-        squares = [share.collected(square, square.ndim - 2, call.result) for square in squares]
-    else:
-        whole = [of_pairs.collected(row, row.ndim - 1, call.result) for row in rows]
-        squares = [picked(row, mirrored(d), -1).reshape((*row.shape[:-1], d, d)) for row in whole]
-    return unflatten(spec, [call.matrix(square) for square in squares]), found.aux
+    return rows, spec, found.aux
 
 
 def _nested(call: Call) -> tuple[Any, Any]:

@@ -166,6 +166,17 @@ def check_the_work_is_shared():
     assert rows(lambda: func.laplacian(net, group=WORLD)(x)) == 1 + (own.stop - own.start) + 1
 
 
+def check_many_inputs_take_no_list_of_their_pairs():
+    x = values(3000)
+    rows = func.hessian(lambda x: (x ** 3).sum() + x.sum() ** 2, group=WORLD, result="sharded")(x)
+    own = part(3000)
+    expected = ag.diag(6 * x)[own] + 2
+    close(rows, expected)
+    zeros = func.hessian(lambda x: x.relu().sum(), group=WORLD, result="sharded")(x)
+    assert zeros.shape == (own.stop - own.start, 3000)
+    assert bool((zeros == 0).all())
+
+
 def check_gathering_is_one_all_gather():
     x = values(8 * SIZE)
     for make in (func.hessian, func.hessian_diagonal):
