@@ -104,7 +104,7 @@ from .utils.serialization import load, save
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import amp, distributions, func
+    from . import amp, distributed, distributions, func
     from .amp.autocast_mode import autocast, is_autocast_enabled
     from .amp.grad_scaler import GradScaler
     from .compat import accelerator, backends, compiler, jit
@@ -143,6 +143,7 @@ __all__ = [
     "contiguous_format",
     "cuda",
     "device",
+    "distributed",
     "distributions",
     "dtype",
     "e",
@@ -239,7 +240,7 @@ globals().update({f"_foreach_{name}": getattr(foreach, name) for name in foreach
 
 if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = getattr_of(
-        __name__, __config__="", amp="", distributions="", func="", Event="cuda", GradScaler="amp",
+        __name__, __config__="", amp="", distributed="", distributions="", func="", Event="cuda", GradScaler="amp",
         OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode", as_torch="compat.torch_name",
         compile="compiler", is_autocast_enabled="amp.autocast_mode", vmap="func",
     )  # fmt: skip

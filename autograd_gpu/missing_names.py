@@ -43,8 +43,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("models are not downloaded; ag.load reads PyTorch's state dicts from a file",
      "hub hub.* utils.model_zoo"),
     ("a program runs in one process on one device at a time; use several processes with data of their own",
-     "distributed distributed.* nn.parallel* nn.DataParallel nn.SyncBatchNorm multiprocessing futures "
-     "utils.data.DistributedSampler utils.data.distributed Tensor.share_memory_ Tensor.is_shared cuda.comm cuda.nccl"),
+     "distributed.* nn.parallel* nn.DataParallel nn.SyncBatchNorm multiprocessing futures "
+     "Tensor.share_memory_ Tensor.is_shared cuda.comm cuda.nccl"),
     ("quantized arithmetic is not aimed at; ag.hooks.quantize stores saved tensors in fewer bits",
      "ao quantization quantize_* dequantize qint* quint* nn.quantized nn.qat nn.intrinsic Tensor.is_quantized "
      "Tensor.dequantize Tensor.q_* Tensor.int_repr"),

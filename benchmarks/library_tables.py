@@ -25,7 +25,10 @@ TITLES = {
     "nested": "nested",
 }
 NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
-SHOWN_COUNTS = {"hidden products": "Matrix products", "matrix products": "Matrix products"}
+SHOWN_COUNTS = {
+    "hidden products": "Matrix products", "matrix products": "Matrix products", "bytes sent": "Bytes sent by a rank",
+    "ring bound": "Bytes of a ring", "collectives": "All-reduces of a step", "overlap": "Hidden share of them",
+}  # fmt: skip
 WIDTH = 120  # columns of a line of prose
 Case = dict[str, Any]
 

@@ -5,7 +5,8 @@
 
 The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for
 a few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the
-tables of the memory hooks, and `hessian` for those of second derivatives. Each cell of a table holds one figure.
+tables of the memory hooks, `hessian` for those of second derivatives, and `scaling` for those of several processes.
+Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import headline_picture, headline_tables, hessian_tables, host_tables, kernel_tables, memory_tables, op_tables
+from . import (
+    headline_picture,
+    headline_tables,
+    hessian_tables,
+    host_tables,
+    kernel_tables,
+    memory_tables,
+    op_tables,
+    scaling_tables,
+)
 from .environment import blas_kernels, place
 from .library_tables import WIDTH, by_library
 
@@ -26,11 +36,11 @@ RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md",
-    "docs/generated/op-speed.md",
+    "docs/distributed-scaling.md", "docs/generated/op-speed.md",
 )  # fmt: skip
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
-    "saved_memory", "programs", "kernels", "ops", "host_time",
+    "saved_memory", "programs", "kernels", "ops", "host_time", "scaling",
 )  # fmt: skip
 NAMED = 8  # cases that were not measured, by name
 READING = (
@@ -79,6 +89,11 @@ def render_hessian(results: Sequence[dict[str, Any]]) -> str:
     return render_whole(results, "hessian", hessian_tables.whole)
 
 
+def render_scaling(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown for the workload `scaling`, and what its model says of many GPUs."""
+    return render_whole(results, "scaling", lambda result: scaling_tables.whole(result, results))
+
+
 def render_whole(
     results: Sequence[dict[str, Any]], name: str, whole: Callable[[dict[str, Any]], str]
 ) -> str:
@@ -97,6 +112,7 @@ BLOCKS = {  # by the names of markers
     "ops": render_ops,
     "memory": render_memory,
     "hessian": render_hessian,
+    "scaling": render_scaling,
 }
 
 

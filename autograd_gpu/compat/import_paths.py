@@ -1,6 +1,6 @@
 """Import finders: modules of `compat` have their paths in the package, and placeholders make modules of their own.
 
-`autograd_gpu.distributed` is `autograd_gpu.compat.distributed`, and `autograd_gpu.fx` has the names that
+`autograd_gpu.multiprocessing` is `autograd_gpu.compat.multiprocessing`, and `autograd_gpu.fx` has the names that
 placeholders.py lists for it.
 """
 

@@ -53,27 +53,17 @@ NAMES: dict[str, str] = {
         "lp_pool1d lp_pool2d lp_pool3d max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d unfold "
         "upsample upsample_bilinear upsample_nearest"
     ),
-    "nn.parallel": "DistributedDataParallel(Module)",
-    "nn.parallel.distributed": "DistributedDataParallel(Module)",
     "nn.parallel.parallel_apply": "parallel_apply",
     "nn.parallel.replicate": "replicate",
-    "distributed": (
-        "ProcessGroup ReduceOp Backend Store TCPStore FileStore HashStore Work P2POp init_process_group "
-        "destroy_process_group new_group barrier all_reduce all_gather all_gather_object all_gather_into_tensor "
-        "all_to_all all_to_all_single broadcast broadcast_object_list gather gather_object reduce reduce_scatter "
-        "reduce_scatter_tensor scatter scatter_object_list send recv isend irecv batch_isend_irecv monitored_barrier"
-    ),
+    "distributed": "Backend Store TCPStore FileStore HashStore",
     "distributed._tensor": "DTensor Replicate Shard",
-    "distributed.algorithms": "Join",
     "distributed.algorithms._checkpoint": "",
     "distributed.algorithms._checkpoint.checkpoint_wrapper": (
         "CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper"
     ),
-    "distributed.algorithms.join": "Join JoinHook Joinable",
     "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
     "distributed.checkpoint.state_dict": "get_model_state_dict get_state_dict set_model_state_dict set_state_dict",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",
-    "distributed.distributed_c10d": "ProcessGroup ReduceOp Work",
     "distributed.elastic": "",
     "distributed.elastic.multiprocessing": "",
     "distributed.elastic.multiprocessing.errors": "record",
@@ -84,8 +74,7 @@ NAMES: dict[str, str] = {
     ),
     "distributed.fsdp.wrap": "enable_wrap size_based_auto_wrap_policy transformer_auto_wrap_policy wrap",
     "distributed.launch": "main",
-    "distributed.nn": "all_gather all_reduce all_to_all broadcast gather reduce reduce_scatter scatter",
-    "distributed.optim": "ZeroRedundancyOptimizer DistributedOptimizer",
+    "distributed.optim": "DistributedOptimizer",
     "distributed.rpc": "RRef init_rpc rpc_async rpc_sync remote shutdown",
     "distributed.run": "main",
     "distributed.tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
@@ -113,8 +102,6 @@ NAMES: dict[str, str] = {
     "optim": "SparseAdam",
     "sparse": "addmm log_softmax mm softmax spdiags sum",
     "utils.cpp_extension": "BuildExtension CppExtension CUDAExtension include_paths load load_inline",
-    "utils.data": "DistributedSampler",
-    "utils.data.distributed": "DistributedSampler",
     "utils.model_zoo": "load_url",
     "utils.mobile_optimizer": "optimize_for_mobile",
 }

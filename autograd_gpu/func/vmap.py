@@ -12,14 +12,16 @@ from ..core.declare.op import RECORD
 from ..core.interpret.batched import RANDOMNESS, Batched, Batching, batched
 from ..core.interpret.interpreters import below, entered
 from ..core.tensor import Tensor
+from ..distributed import ProcessGroup
 from ..pytrees import TreeSpec, flatten, spread, unflatten
 from ..random.replay import GeneratorReplay, GeneratorSnapshot
 from .pytrees import name_of
+from .shares import Share, group_of
 
 
 def vmap(
     func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
-    chunk_size: int | None = None,
+    chunk_size: int | None = None, group: ProcessGroup | None = None, result: str = "gathered",
 ) -> Callable[..., Any]:  # fmt: skip
     """Makes a function that maps `func` over a dimension of its inputs; each op runs once, on all examples.
 
@@ -28,6 +30,9 @@ def vmap(
     out_dims: where the mapped dimension goes in each output; None for an output that is the same in all examples.
     randomness: random numbers inside: "error" refuses them, "different" draws for each example, "same" once for all.
     chunk_size: the number of examples at a time, to bound memory; None means all.
+    group: the processes that share the examples; all of them call this with all examples, and each runs `func` on
+        consecutive ones. result: "gathered" brings those of all processes to each, by one all-gather for each output;
+        "sharded" leaves on each its own, without communication. Random numbers are refused: draw them outside.
 
     ValueError for dimensions that do not fit the inputs or outputs; RuntimeError for an op that cannot run on a batch,
     and for code that needs the values of one example (`.item()`, `if`).
@@ -42,15 +47,34 @@ def vmap(
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    within = group_of(group, "vmap", result, ("gathered", "sharded"))
+    if within is not None and randomness != "error":
+        raise ValueError(f"vmap: with group, each process would draw its own random numbers; got randomness="
+                         f"{randomness!r}. Draw them for all examples, and map over them")
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, spec, dims, size = _mapped_inputs(func, in_dims, args)
+        share = None if within is None else Share(within, size)
+        if share is not None:
+            leaves, size = _narrowed(leaves, dims, share.start, share.count), share.count
         if chunk_size is None or size <= chunk_size:
-            return _run(func, size, leaves, dims, spec, out_dims, randomness, kwargs)
-        return _in_chunks(func, size, leaves, dims, spec, out_dims, randomness, kwargs, chunk_size)
+            output = _run(func, size, leaves, dims, spec, out_dims, randomness, kwargs)
+        else:
+            output = _in_chunks(func, size, leaves, dims, spec, out_dims, randomness, kwargs, chunk_size)
+        if share is None:
+            return output
+        outs, out_spec = flatten(output)
+        places = _out_dims(func, out_dims, output, out_spec)
+        return unflatten(out_spec, [x if dim is None else share.collected(x, dim % x.ndim, result)
+                                    for x, dim in zip(outs, places, strict=True)])
 
     return mapped
+
+
+def _narrowed(leaves: Sequence[Any], dims: Sequence[int | None], start: int, count: int) -> list[Any]:
+    """The leaves with some of the examples."""
+    return [x if dim is None else x.narrow(dim, start, count) for x, dim in zip(leaves, dims, strict=True)]
 
 
 def _mapped_inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], TreeSpec, list[int | None], int]:
@@ -159,7 +183,7 @@ def _in_chunks(
     chunks, draws = [], GeneratorSnapshot()
     for start in range(0, size, chunk_size):
         count = min(chunk_size, size - start)
-        part = [x if dim is None else x.narrow(dim, start, count) for x, dim in zip(leaves, dims, strict=True)]
+        part = _narrowed(leaves, dims, start, count)
         again = randomness == "same" and start
         with GeneratorReplay(draws) if again else nullcontext() if start else draws:
             chunks.append(_run(func, count, part, dims, spec, out_dims, randomness, kwargs))

@@ -184,7 +184,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would accept any name
-    __getattr__ = getattr_of(__name__, DataParallel="parallel")
+    __getattr__ = getattr_of(__name__, DataParallel="parallel", parallel="")
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD
 from .step_in_backward import step_in_backward
+from .zero_redundancy import ZeroRedundancyOptimizer
 
 __all__ = [
     "ASGD",
@@ -32,6 +33,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "ZeroRedundancyOptimizer",
     "hooks",
     "lr_scheduler",
     "step_in_backward",

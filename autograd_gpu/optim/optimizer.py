@@ -32,6 +32,7 @@ from .param_groups import (
     check_execution,
     check_grad,
     check_nonnegative,
+    check_sizes,
     check_tensors,
     completed,
     from_params,
@@ -317,13 +318,17 @@ class Optimizer(Hookable):
             for group in self.param_groups
         ]
         result: dict[str, Any] = {
-            "state": {index[p]: state for p, state in self.state.items() if p in index},
+            "state": {index[p]: state for p, state in self._ag_saved_state() if p in index},
             "param_groups": groups,
         }
         for hook in self._ag_hooks_of(SAVE_POST):
             changed = hook(self, result)
             result = result if changed is None else changed
         return result
+
+    def _ag_saved_state(self) -> Iterable[tuple[Tensor, dict[str, Any]]]:
+        """The parameters and their state, for a state dict."""
+        return self.state.items()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads options and state from a `state_dict()` of this package or of PyTorch.
@@ -349,12 +354,7 @@ class Optimizer(Hookable):
     def _ag_load(self, state_dict: dict[str, Any]) -> None:
         """`load_state_dict` without its hooks."""
         saved = state_dict["param_groups"]
-        if len(saved) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        if [len(g["params"]) for g in saved] != [len(g["params"]) for g in self.param_groups]:
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
-            )
+        check_sizes(saved, self.param_groups)
         name = type(self).__name__
         pairs = zip(saved, self.param_groups, strict=True)
         groups = [loaded_group(new, old, self.defaults, name) for new, old in pairs]

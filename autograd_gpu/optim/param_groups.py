@@ -130,6 +130,16 @@ def check_betas(group: Group) -> None:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
 
 
+def check_sizes(saved: list[Group], groups: list[Group]) -> None:
+    """ValueError unless the groups of a state dict are as many and as large as those of an optimizer."""
+    if len(saved) != len(groups):
+        raise ValueError("loaded state dict has a different number of parameter groups")
+    if [len(g["params"]) for g in saved] != [len(g["params"]) for g in groups]:
+        raise ValueError(
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+        )
+
+
 def check_execution(group: Group) -> None:
     """Raises RuntimeError for options of `step` that exclude each other."""
     if group.get("foreach") and group.get("fused"):

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import operator
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -159,6 +160,16 @@ def scipy_linalg() -> Any:
 def cupyx() -> Any:
     import cupyx as module
 
+    return module
+
+
+def nccl() -> Any:
+    """CuPy's bindings of NCCL; ImportError that says what to install if the library is missing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of CuPy, which says the same
+        from cupy.cuda import nccl as module
+    if not module.available:
+        raise ImportError("CuPy finds no NCCL: pip install 'autograd-gpu[nccl]'")
     return module
 
 

@@ -27,7 +27,7 @@ from ..jacobians import Argnums
 from ..pytrees import name_of, outputs, with_aux
 from ..reverse import picked_arguments, with_arguments
 from .cost import of_pull, of_push
-from .plan import Form, Plan, form_of
+from .plan import Form, Pair, Plan, form_of
 from .pull import pull
 from .push import mirrored, picked, push
 from .second_derivative import expanded
@@ -36,8 +36,22 @@ LOGGER = logging.getLogger("autograd_gpu.func")
 MOST_KEPT = 256  # elements of the inputs, or of the outputs, of which the identity stays in memory
 
 
+class Selection(NamedTuple):
+    """Some pairs of a Hessian, made when they are needed: a large input has many.
+
+    At no more than `few` outputs forward over reverse mode is cheaper for them.
+    """
+
+    number: int
+    pairs: Callable[[], Sequence[Pair]]
+    few: float
+
+
 class Request(NamedTuple):
-    """What is asked for: the name of a form (plan.form_of), and the Jacobian as well or not."""
+    """What is asked for: the name of a form (plan.form_of), and the Jacobian as well or not.
+
+    With a selection the result of a Hessian has its pairs along the last dimension.
+    """
 
     api: str
     form: str
@@ -46,6 +60,11 @@ class Request(NamedTuple):
     argnums: Argnums
     has_aux: bool
     method: str
+    selection: Selection | None = None
+
+
+class Cheaper(Untapeable):
+    """Raised where forward over reverse mode is cheaper than what was tried."""
 
 
 class Found(NamedTuple):
@@ -173,7 +192,8 @@ def _derivatives(
         firsts, seconds, form = _swept(request, plan, run, points, examples.sizes)
         parts = Parts(points, spec, form, run, examples)
         jacobian = parts.jacobian(firsts) if request.jacobian else None
-        return Found(unflatten(run.out_spec, run.outputs), jacobian, parts.second(seconds), run.aux)
+        second = parts.second(seconds) if request.selection is None else parts.pairs(seconds, request.selection.number)
+        return Found(unflatten(run.out_spec, run.outputs), jacobian, second, run.aux)
 
 
 Rows = list[Any]  # for each output its derivatives along the last axis, (*out.shape, n), or None for zero
@@ -184,7 +204,8 @@ def _swept(
 ) -> tuple[Rows, Rows, Form]:
     """The tangents and the second derivatives of each output."""
     d = sum([x.numel() for x in points])
-    form = form_of(request.form, d)
+    selection = request.selection
+    form = form_of(request.form, d) if selection is None else _selected(request, selection, d, plan, run)
     widest = plan.widest // math.prod(sizes)
     if plan.has_second_derivative and d > 2 * widest:
         raise Untapeable(f"{request.api}: {d} inputs are more than twice the widest value ({widest}), and forward "
@@ -202,6 +223,17 @@ def _swept(
     seconds = [None if s is None else _rows_last(s.second_tangents, out)
                for s, out in zip(reached, run.outs, strict=True)]
     return tangents, seconds, form
+
+
+def _selected(request: Request, selection: Selection, d: int, plan: Plan, run: Run) -> Form:
+    """The form of a selection; Cheaper where another method is."""
+    if not plan.has_second_derivative:
+        return Form("pairs", d, ())
+    o = sum([out.numel() for out in run.outputs])
+    if request.method == "auto" and o <= selection.few:
+        raise Cheaper(f"{request.api}: that has fewer products for {d} inputs, {o} outputs and {selection.number} "
+                      "pairs")
+    return Form("pairs", d, tuple([(pair,) for pair in selection.pairs()]))
 
 
 def _rows_last(t: Tensor | None, out: Tensor) -> Any:
@@ -232,6 +264,8 @@ def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:
     """Whether adjoints are pulled back: as asked for, or because that costs less, which the log tells."""
     o = sum([out.numel() for out in run.outputs])
     if not (form.d and o) or request.method == "push":  # without elements there is nothing to contract
+        return False
+    if request.selection is not None:
         return False
     hidden = bool(run.tape.levels) and not plan.shows_examples(run.tape.lifted)
     if request.method == "pull":
@@ -280,6 +314,10 @@ class Parts:
         if name == "laplacian":
             return self._of_outputs(seconds, self._laplacian, 1)
         return self._of_outputs(seconds, *((self._diagonal, d) if name == "diagonal" else (self._hessian, d * d)))
+
+    def pairs(self, seconds: Rows, count: int) -> Any:
+        """A tensor (*out.shape, count) for each output: the second derivatives of a selection."""
+        return self._of_outputs(seconds, lambda row, shape: row, count)
 
     def _of_outputs(self, rows: Rows, cut: Callable[[Tensor, tuple[int, ...]], Any], n: int) -> Any:
         """cut(row, shape) for each output, with zeros for None, as tensors of the levels of vmap."""

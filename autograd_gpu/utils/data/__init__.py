@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ...missing_names import getattr_of
-from . import dataloader, dataset, sampler
+from . import dataloader, dataset, distributed, sampler
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader
 from .dataset import (
@@ -16,6 +16,7 @@ from .dataset import (
     TensorDataset,
     random_split,
 )
+from .distributed import DistributedSampler
 from .sampler import (
     BatchSampler,
     RandomSampler,
@@ -32,6 +33,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -45,6 +47,7 @@ __all__ = [
     "dataset",
     "default_collate",
     "default_convert",
+    "distributed",
     "get_worker_info",
     "random_split",
     "sampler",

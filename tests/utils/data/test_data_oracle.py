@@ -55,6 +55,14 @@ def streams(data):
     return Count, Sized
 
 
+def ranks_orders(data, n, count, shuffle, drop_last):
+    """The indices of each rank in epoch 5."""
+    samplers = [data.DistributedSampler(range(n), count, rank, shuffle, 11, drop_last) for rank in range(count)]
+    for sampler in samplers:
+        sampler.set_epoch(5)
+    return [(len(sampler), list(sampler)) for sampler in samplers]
+
+
 def count(data, n=5):
     return streams(data)[0](n)
 
@@ -150,6 +158,9 @@ SAMPLERS = [
     lambda m, data: [len(data.BatchSampler(range(n), 2, drop)) for n in range(5) for drop in (False, True)],
     lambda m, data: list(data.SequentialSampler("abc")),
     lambda m, data: len(data.Sampler()),
+    lambda m, data: data.DistributedSampler(range(4), 2, -1),
+    lambda m, data: [ranks_orders(data, n, count, shuffle, drop) for n in (1, 2, 10, 3000) for count in (1, 2, 7)
+                     for shuffle in (False, True) for drop in (False, True) if n > count or not drop],
 ]
 
 LOADERS = [

@@ -8,6 +8,7 @@ import autograd_gpu as ag
 from autograd_gpu.utils.data import (
     BatchSampler,
     DataLoader,
+    DistributedSampler,
     RandomSampler,
     SubsetRandomSampler,
     TensorDataset,
@@ -68,3 +69,30 @@ def test_subset_random_sampler_takes_a_tensor():
 
 def test_batches_of_a_sampler_that_has_no_length():
     assert list(BatchSampler(iter("abcde"), 2, True)) == [["a", "b"], ["c", "d"]]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_processes_share_an_order_that_set_epoch_changes(count, drop_last):
+    def order(epoch):
+        samplers = [DistributedSampler(range(20), count, rank, seed=3, drop_last=drop_last) for rank in range(count)]
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        assert len({len(sampler) for sampler in samplers}) == 1
+        parts = [list(sampler) for sampler in samplers]
+        assert [len(part) for part in parts] == [len(sampler) for sampler in samplers]
+        return [index for row in zip(*parts, strict=True) for index in row]
+
+    assert order(0) == order(0) != order(1)
+    twice = {index for index, times in Counter(order(0)).items() if times > 1}
+    assert twice == set() if drop_last or 20 % count == 0 else twice <= set(order(0)[:count])
+    assert set(order(0)) <= set(range(20))
+    assert len(set(order(0))) == (20 // count * count if drop_last else 20)
+
+
+def test_ranks_of_a_distributed_sampler():
+    with pytest.raises(ValueError, match="Invalid rank 2, rank should be in the interval"):
+        DistributedSampler(range(3), 2, 2)
+    with pytest.raises(ValueError, match="call init_process_group"):
+        DistributedSampler(range(3))
+    assert list(DistributedSampler("ab", 5, 4, shuffle=False)) == [0]  # the order comes again as often as needed

@@ -26,16 +26,22 @@ cpu = pytest.mark.cpu
 pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="datasets of tests are local")
 
 
+def open_memory():
+    """The numbers of open files, and named shared memory but for that of other programs' MPI."""
+    names = [name for name in os.listdir("/dev/shm") if not name.startswith("mpich_")]
+    return len(os.listdir("/proc/self/fd")), names
+
+
 @pytest.fixture(autouse=True)
 def _nothing_stays():
     """No process, open file or named shared memory of a loader is left."""
     multiprocessing.resource_tracker.ensure_running()  # multiprocessing keeps it once a process was spawned
     gc.collect()
-    before = len(os.listdir("/proc/self/fd")), os.listdir("/dev/shm")
+    before = open_memory()
     yield
     gc.collect()
     assert multiprocessing.active_children() == []
-    assert (len(os.listdir("/proc/self/fd")), os.listdir("/dev/shm")) == before
+    assert open_memory() == before
 
 
 class Calls(Dataset):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....nn import Module
+from ..module import Module
 
 
 def _check(device_ids: Sequence[Any] | None) -> None:

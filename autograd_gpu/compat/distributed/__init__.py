@@ -1,0 +1,1 @@
+"""Modules of `autograd_gpu.distributed` that programs written for PyTorch need."""

@@ -1,0 +1,1 @@
+"""What moves arrays between processes: one small interface, `base.Engine`, and what implements it."""

@@ -1,0 +1,79 @@
+"""A rank that fails ends all, and the error names it and the collective; checkpoints are whole at every moment."""
+
+import random
+import re
+import signal
+import time
+
+import pytest
+import ranks
+
+import autograd_gpu as ag
+
+pytestmark = pytest.mark.cpu
+TRAINING = ranks.CHECKS / "training.py"
+
+
+def test_raising_ends_all_ranks_with_its_error(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import autograd_gpu as ag\n"
+        "dist = ag.distributed\n"
+        "dist.init_process_group(timeout=20)\n"
+        "dist.all_reduce(ag.ones(2))\n"
+        "if dist.get_rank() == 1: raise ValueError('no more data')\n"
+        "dist.broadcast(ag.ones(3), 1)\n"
+    )
+    began = time.monotonic()
+    status, _, err = ranks.run(2, script)
+    assert status != 0
+    assert time.monotonic() - began < 20
+    assert "rank 1 of 2 has failed, after all_reduce #1 (float32 [2], SUM): ValueError: no more data" in err
+    assert ("broadcast #2 (float32 [3], from 1) cannot complete: rank 1 has failed: ValueError: no more data") in err
+
+
+def _ready(process):
+    """Waits until both ranks train; returns their process ids, by rank."""
+    assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+    listed = ranks.processes_below(process.pid, str(TRAINING))
+    assert len(listed) == 2
+    return listed
+
+
+def _kill(path, seed):
+    """Kills a rank at a random moment; checks what is said, that all ends, and the checkpoint."""
+    chance = random.Random(seed)
+    with ranks.start(2, TRAINING, path) as process:
+        victims = _ready(process)
+        rank = chance.randrange(2)
+        time.sleep(chance.random() * 0.2)
+        victims[rank].send_signal(signal.SIGKILL)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode != 0
+    named = re.search(r"rank (\d) of 2 \(pid (\d+)\) has died without a word, .* collective was \w+ #\d+ \(.*\)", err)
+    assert named, err
+    assert (int(named[1]), int(named[2])) == (rank, victims[rank].pid), err
+    saved = ag.load(path)
+    assert (saved["weights"] == saved["step"]).all()
+    assert saved["last"].item() == saved["step"]
+
+
+def test_a_killed_rank_is_named_and_leaves_a_whole_checkpoint(tmp_path):
+    for seed in range(2):
+        _kill(tmp_path / "state.safetensors", seed)
+
+
+@pytest.mark.more
+def test_killed_at_fifty_moments(tmp_path):
+    for seed in range(50):
+        _kill(tmp_path / "state.safetensors", seed)
+
+
+def test_interrupting_ends_all_ranks(tmp_path):
+    with ranks.start(2, TRAINING, tmp_path / "state.safetensors") as process:
+        _ready(process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    assert "has failed, after" in err
