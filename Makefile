@@ -24,12 +24,12 @@ demo: $(VENV)/.demo
 
 # The second run is the CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
 test: lint types layers
-	$(BIN)/python -m pytest -n auto -m "not more" $(ARGS)
-	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m "not more and smoke")
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not more" $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --dist worksteal --device cuda -m "not more and smoke")
 
 test-all: lint types layers
-	$(BIN)/python -m pytest -n auto $(ARGS)
-	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --device cuda -m smoke)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --dist worksteal --device cuda -m smoke)
 
 # Checked as well: links, public names. The examples are those of the extra [demo].
 docs: $(VENV)/.docs

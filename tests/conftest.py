@@ -40,6 +40,10 @@ def pytest_configure(config):
     import autograd_gpu as ag
 
     ag.set_default_device("cuda")
+    if SCHEDULE in config.stash:
+        import emulated
+
+        emulated.share_objects()
 
 
 def _gpu_answers():
@@ -116,7 +120,8 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     """Skips what this device cannot run; an emulated run leaves out what never touches a device.
 
-    In a run that has others these are deselected, since reporting ten thousand skips takes time.
+    In a run that has others these are deselected, since reporting ten thousand skips takes time. Tests that may take
+    longer than others come first.
     """
     reasons, torch, kept, dropped = reasons_to_skip(config), torch_version.installed(), [], []
     for item in items:
@@ -129,7 +134,13 @@ def pytest_collection_modifyitems(config, items):
         (dropped if results else kept).append(item)
     if kept:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+        items[:] = sorted(kept, key=_is_short)  # no worker ends with the long ones
+
+
+def _is_short(item):
+    """Whether a test is not allowed more time than others."""
+    mark = item.get_closest_marker("timeout")
+    return mark is None or mark.args[0] <= float(item.config.getini("timeout"))
 
 
 def pytest_collection_finish():

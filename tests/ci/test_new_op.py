@@ -35,14 +35,16 @@ def edited(text, side, line, begins, block):
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """A copy of the repository with every block of the page."""
+    """A copy of the repository with every block of the page, and what Python and mypy know of the rest."""
     folder = tmp_path_factory.mktemp("new_op")
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.egg-info", "*.pyc.*"))
         else:
             shutil.copy(source, folder / name)
+    for cache in (ROOT / ".mypy_cache").glob("3.*"):
+        shutil.copytree(cache, folder / ".mypy_cache" / cache.name)
     for edit in EDIT.finditer(PAGE):
         path = folder / edit["path"]
         if edit["side"] is None:

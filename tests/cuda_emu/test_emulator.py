@@ -254,7 +254,20 @@ def test_objects_are_cached_until_a_header_changes(tmp_path, monkeypatch):
         options = ("-arch=sm_90", "--use_fast_math", f"-I{tmp_path}")  # the first two mean nothing here
         run(build.compile(source, options).kernels["f"], 1, 1, x)
         assert x[0] == number
-        assert len(list((tmp_path / "cache").iterdir())) == objects
+        assert len(list((tmp_path / "cache").glob("*.so"))) == objects
+
+
+def test_cudas_headers_are_compiled_once(tmp_path, monkeypatch):
+    """g++ reads them precompiled, which is what it stops at where they are spoilt."""
+    monkeypatch.setenv("AUTOGRAD_GPU_EMU_CACHE", str(tmp_path))
+    build.compile('extern "C" __global__ void f(int* x) { *x = 1; }')
+    (header,), (precompiled,) = tmp_path.glob("*.h"), tmp_path.glob("*.h.gch")
+    header.write_text("#error the headers are read once more")
+    build.compile('extern "C" __global__ void f(int* x) { *x = 2; }', [f"-I{tmp_path}"])
+    precompiled.unlink()
+    precompiled.touch()
+    with pytest.raises(build.CompileError, match="read once more"):
+        build.compile('extern "C" __global__ void f(int* x) { *x = 3; }')
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):

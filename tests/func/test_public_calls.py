@@ -1,6 +1,7 @@
 """Every public function and module under vmap, jvp, vmap(grad) and vmap(jvp): equal to a loop, or refused.
 
-The ops behind them, with all combinations of batched tensors, are in test_op_table.py.
+The ops behind them, with all combinations of batched tensors, are in test_op_table.py. On an emulated device functions
+and modules run under vmap alone: what else a transform calls are the rules, which know no device.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def test_vmap(name, device):
         run(assert_vmap, call)
 
 
+@pytest.mark.same_on_cpu
 @pytest.mark.parametrize("name", CALLS)
 def test_jvp(name, device):
     differentiate(assert_jvp, name, CALLS[name])
@@ -82,6 +84,7 @@ def test_jvp(name, device):
 DIFFERENTIABLE = ("masked_select", "Tensor.__getitem__")
 
 
+@pytest.mark.same_on_cpu
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in REFUSED or name in DIFFERENTIABLE])
 def test_vmap_of_grad(name, device):
     differentiate(functools.partial(run, assert_vmap_of_grad), name, CALLS[name])
@@ -117,12 +120,14 @@ def test_modules_under_vmap(name, training, device):
     of_modules(assert_vmap, name, training)
 
 
+@pytest.mark.same_on_cpu
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_under_jvp(name, device):
     for call in of_module(name, True):
         assert_jvp(call)
 
 
+@pytest.mark.same_on_cpu
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_under_vmap_of_grad(name, device):
     of_modules(assert_vmap_of_grad, name, True)

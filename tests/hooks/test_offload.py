@@ -81,7 +81,7 @@ def expected_of(seed):
 @pytest.mark.cuda
 @pytest.mark.emulated
 def test_random_nets(schedule):
-    for seed in range(200):
+    for seed in range(60):
         net = Net(seed)
         expected = expected_of(seed)
         result = net.run(everything(prefetch=net.prefetch, skip_parameters=bool(seed % 2)))
@@ -94,7 +94,7 @@ def test_random_nets(schedule):
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_save_on_cpu(prefetch, schedule, monkeypatch):
     monkeypatch.setattr(offload, "MIN_BYTES", 0)
-    for seed in range(40):
+    for seed in range(20):
         net = Net(seed)
         expected = expected_of(seed)
         result = net.run(save_on_cpu(pin_memory=True, prefetch=prefetch))

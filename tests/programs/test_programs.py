@@ -11,6 +11,7 @@ import os
 
 import numpy as np
 import pytest
+from effort import fewer
 from functional_form import FunctionalForm
 from machine import Machine, array, weights
 from programs import FATAL, flag, in_mode, kind_of, program, pure_program, sampled, with_grads
@@ -77,7 +78,7 @@ def test_as_pytorch(program, look):
     compare(program, ours, theirs, "torch ", lambda step, spared: FATAL if in_part(step) else spared)
 
 
-@settings(PROFILE, max_examples=EXAMPLES // 5)
+@settings(PROFILE, max_examples=fewer(EXAMPLES // 5))
 @given(program(), flag, sampled(["identity", "copy", "recorded"]))
 def test_hooks_and_recording_change_nothing(program, look, what):
     """Behind hooks no version is checked, and so fewer errors are found; what they hold may be given other memory."""
@@ -87,7 +88,7 @@ def test_hooks_and_recording_change_nothing(program, look, what):
     compare(program, ours, plain, "plain ", lambda step, spared: () if what == "recorded" else FATAL)
 
 
-@settings(PROFILE, max_examples=EXAMPLES // 5)
+@settings(PROFILE, max_examples=fewer(EXAMPLES // 5))
 @given(pure_program())
 def test_writes_have_a_functional_form(program):
     """A program that copies on write gives what it gives without memory; without copies it does so, or is refused."""

@@ -1,5 +1,6 @@
 """Our kernels, compiled for the CPU and launched on NumPy arrays: the product's sources, options and launch shapes."""
 
+import dataclasses
 import functools
 from types import SimpleNamespace
 
@@ -76,7 +77,7 @@ class Kernels(dict):
     def __missing__(self, name):
         names = kernels.instances_of(self.file)
         first = names.index(name) // TOGETHER * TOGETHER
-        part = build.compile(kernels.source(self.file), kernels.OPTIONS, names[first : first + TOGETHER], self.check)
+        part = compile_alone(kernels.source(self.file), kernels.OPTIONS, names[first : first + TOGETHER], self.check)
         self.update(part.kernels)
         return self[name]
 
@@ -85,6 +86,28 @@ class Kernels(dict):
 def compiled(file, check):
     """One of our files for the CPU: `kernels` has its instances by name."""
     return SimpleNamespace(kernels=Kernels(file, check))
+
+
+compile_alone = build.compile
+
+
+def share_objects():
+    """Lets the stand-in for CuPy take our kernels out of the objects of these tests: it would compile a few at a time,
+    and CUDA's headers each time."""
+
+    @functools.cache
+    def file_of(source):
+        files = {instance.file for instance in kernels.INSTANCES.values()}
+        return next((file for file in files if kernels.source(file) == source), None)
+
+    def shared(source, options=(), name_expressions=(), check="none"):
+        file = file_of(source) if options == kernels.OPTIONS else None
+        if file is None or not set(name_expressions) <= kernels.INSTANCES.keys():
+            return compile_alone(source, options, name_expressions, check)
+        together = compiled(file, check).kernels
+        return SimpleNamespace(kernels={name: dataclasses.replace(together[name]) for name in name_expressions})
+
+    build.compile = shared
 
 
 def launch(name, shape, *arguments, order="forward", check="none"):

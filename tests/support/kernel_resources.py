@@ -5,6 +5,9 @@
 The table holds upper bounds, in the unit in which a GPU gives registers to a thread: eight. Smaller changes have no
 effect, and NVRTC 13.0, 13.2 and 13.4 agree in this unit on all but one instance; 13.5 takes up to five units more than
 13.4, of 13 instances on sm_100 and one on sm_90. A bound may be one unit too high.
+
+The table also names its compiler and has a digest of each file that it is of. A compiler makes the same of the same
+text, so for the architectures whose PTX no test reads the tests compile only what has changed since, and so does this.
 """
 
 import functools
@@ -16,17 +19,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cupy
-from cuda_emu import cache
+from cuda_emu import cache, toolchain
 from cupy._core.core import assemble_cupy_compiler_options
 from cupy_backends.cuda.libs import nvrtc
 
 from autograd_gpu.backend import kernels
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
+READ = "sm_90"  # whose PTX tests read
 TABLE = Path(__file__).with_name("kernel_resources.json")
 COMMAND = "python tests/support/kernel_resources.py"
 UNIT = 8
 TOGETHER = 48  # instances per program
+OPTIONS = ("-ftz=true", "--device-as-default-execution-space", "--ptxas-options=-v")  # beside those of CuPy
 
 USAGE = re.compile(
     r"Compiling entry function '(?P<name>\w+)'.*?\n"
@@ -82,8 +87,7 @@ def _kept(source: str, names: tuple[str, ...], arch: str, wait: bool = True) -> 
 
 def _options(arch: str) -> tuple[str, ...]:
     """Those of CuPy for a RawModule, and what makes the assembler say what a kernel takes."""
-    return (*assemble_cupy_compiler_options(kernels.OPTIONS), "-ftz=true", f"-arch={arch}",
-            "--device-as-default-execution-space", "--ptxas-options=-v")  # fmt: skip
+    return (*assemble_cupy_compiler_options(kernels.OPTIONS), f"-arch={arch}", *OPTIONS)
 
 
 def _answer(source: str, names: tuple[str, ...], arch: str) -> dict:
@@ -130,17 +134,45 @@ def compiled(file: str, arch: str) -> Compiled:
                     {name: ptx for part in results for name, ptx in part.ptx.items()})  # fmt: skip
 
 
-def prepare() -> None:
-    """Fills the cache with every file for every architecture, side by side with whoever does that at the same time."""
+def compiler() -> dict[str, str]:
+    """NVRTC's version, and a digest of CUDA's headers."""
+    return {"nvrtc": version(), "headers": toolchain.headers()}
+
+
+def sources() -> dict[str, str]:
+    """Per file a digest of what the compiler is told."""
+    told = {file: repr((kernels.source(file), parts(file), kernels.OPTIONS, OPTIONS)) for file in files()}
+    return {file: hashlib.sha256(text.encode()).hexdigest()[:16] for file, text in told.items()}
+
+
+def changed(table: dict) -> list[str]:
+    """The files of which the table was not written by this compiler."""
+    if not compiler().items() <= table.items():
+        return files()
+    return [file for file, digest in sources().items() if table["sources"].get(file) != digest]
+
+
+def prepare(wanted: dict[str, list[str]]) -> None:
+    """Fills the cache with some files for each architecture, side by side with whoever does that at the same time."""
     for file in files():
         for names in parts(file):
             for arch in ARCHS:
-                _kept(kernels.source(file), names, arch, wait=False)
+                if file in wanted[arch]:
+                    _kept(kernels.source(file), names, arch, wait=False)
 
 
-def measure(arch: str) -> dict[str, Usage]:
-    """The usage of every instance of every file in kernels/."""
-    return {name: usage for file in files() for name, usage in compiled(file, arch).usages.items()}
+def measure(arch: str, among: list[str]) -> dict[str, Usage]:
+    """The usage of every instance of these files."""
+    return {name: usage for file in among for name, usage in compiled(file, arch).usages.items()}
+
+
+def blemishes(arch: str, among: list[str]) -> list[str]:
+    """What no table allows: spills, stack frames, and warnings of the compiler."""
+    used = measure(arch, among).items()
+    return [
+        *[f"{name} has spills or a stack frame: {usage}" for name, usage in used if usage.spills or usage.stack],
+        *[f"{file}: {log}" for file in among if "warning" in (log := compiled(file, arch).log)],
+    ]
 
 
 def units(registers: int) -> int:
@@ -174,11 +206,21 @@ def faults(usages: dict[str, Usage], table: dict[str, dict[str, int]], leeway: i
 
 
 def write() -> None:
-    """Writes the table, a line per kernel."""
-    blocks = [f'  "nvrtc": "{version()}"']
+    """Writes the table, a line per kernel; SystemExit where a kernel is as none may be."""
+    table = json.loads(TABLE.read_text())
+    among = changed(table)
+    old = {name for file in files() if file not in among for name in kernels.instances_of(file)}
+    prepare(dict.fromkeys(ARCHS, among))
+    tables: dict[str, dict] = {"sources": sources()}
     for arch in ARCHS:
-        rows = [f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in limits(measure(arch)).items()]
-        blocks.append(f"  {json.dumps(arch)}: {{\n" + ",\n".join(rows) + "\n  }")
+        if found := blemishes(arch, among):
+            raise SystemExit(f"{arch}: {'; '.join(found)}")
+        rows = {name: row for name, row in table[arch].items() if name in old} | limits(measure(arch, among))
+        tables[arch] = dict(sorted(rows.items()))
+    blocks = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in compiler().items()]
+    for key, rows in tables.items():
+        lines = [f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()]
+        blocks.append(f"  {json.dumps(key)}: {{\n" + ",\n".join(lines) + "\n  }")
     TABLE.write_text("{\n" + ",\n".join(blocks) + "\n}\n")
 
 

@@ -34,55 +34,61 @@ extern "C" __global__ void bad(Pointers tensors, float factor) { tensors.at[bloc
 
 
 @pytest.fixture(scope="module")
-def prepared():
-    resources.prepare()
+def table():
+    return json.loads(resources.TABLE.read_text())
+
+
+@pytest.fixture(scope="module")
+def files(table):
+    """What is compiled for each architecture: for all but one what has changed since the table was written."""
+    chosen = {arch: resources.changed(table) for arch in resources.ARCHS} | {resources.READ: resources.files()}
+    resources.prepare(chosen)
+    return chosen
 
 
 @pytest.fixture(scope="module", params=resources.ARCHS)
-def arch(request, prepared):
+def arch(request):
     return request.param
 
 
 @pytest.fixture
-def usages(arch):
-    return resources.measure(arch)
-
-
-@pytest.fixture
-def ptx(prepared):
+def ptx(files):
     """The PTX of every instance."""
-    return {name: text for file in resources.files() for name, text in resources.compiled(file, "sm_90").ptx.items()}
+    read = {file: resources.compiled(file, resources.READ).ptx for file in files[resources.READ]}
+    return {name: text for instances in read.values() for name, text in instances.items()}
 
 
 def test_every_file_is_compiled():
     assert resources.files() == sorted({instance.file for instance in kernels.INSTANCES.values()})
 
 
-def test_every_instance_is_measured(usages):
-    assert usages.keys() == kernels.INSTANCES.keys()
+def test_every_instance_is_measured(files, arch):
+    declared = [name for file in files[arch] for name in kernels.instances_of(file)]
+    assert sorted(resources.measure(arch, files[arch])) == sorted(declared)
 
 
-def test_no_kernel_spills_or_has_a_stack_frame(usages):
-    assert {name: usage for name, usage in usages.items() if usage.spills or usage.stack} == {}
+def test_table_is_of_these_sources(table):
+    assert table["sources"] == resources.sources(), f"write the table anew: {resources.COMMAND}"
 
 
-def test_table_says_what_kernels_cost(usages, arch):
+def test_no_kernel_spills_or_has_a_stack_frame_and_the_compiler_has_no_warning(files, arch):
+    assert resources.blemishes(arch, files[arch]) == []
+
+
+def test_table_says_what_kernels_cost(files, table, arch):
     """To the register by the compiler that the table is from; another version divides them a little differently."""
-    table = json.loads(resources.TABLE.read_text())
     leeway = 0 if resources.version() == table["nvrtc"] else 4 * resources.UNIT  # 24 were seen
-    faults = resources.faults(usages, table[arch], leeway)
+    others = {name for file in resources.files() if file not in files[arch] for name in kernels.instances_of(file)}
+    rows = {name: row for name, row in table[arch].items() if name not in others}
+    faults = resources.faults(resources.measure(arch, files[arch]), rows, leeway)
     assert not faults, (
         f"{arch}, NVRTC {resources.version()} (the table is from {table['nvrtc']}): {'; '.join(faults)}. "
         f"If that is meant, write the table anew: {resources.COMMAND}"
     )
 
 
-def test_table_has_no_other_architecture():
-    assert json.loads(resources.TABLE.read_text()).keys() == {"nvrtc", *resources.ARCHS}
-
-
-def test_compiler_has_no_warning(arch):
-    assert [file for file in resources.files() if "warning" in resources.compiled(file, arch).log] == []
+def test_table_has_no_other_architecture(table):
+    assert table.keys() == {"nvrtc", "headers", "sources", *resources.ARCHS}
 
 
 USED = {"k": resources.Usage(registers=33, stack=0, spills=0, shared=1024)}

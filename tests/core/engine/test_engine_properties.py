@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import fewer
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import grad
@@ -57,7 +58,7 @@ def build(program, inputs):
     return sum((v.sin().sum() for v in values[N_LEAVES:]), ag.tensor(0.0, dtype=ag.float64))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=fewer(80), deadline=None)
 @given(steps, subsets, st.integers(0, 5))
 def test_a_subset_gets_what_everything_gets(program, subset, seed):
     xs = leaves(seed)
@@ -67,7 +68,7 @@ def test_a_subset_gets_what_everything_gets(program, subset, seed):
         np.testing.assert_allclose(g.numpy(force=True), full[i].numpy(force=True), rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=fewer(60), deadline=None)
 @given(steps, st.integers(0, 5))
 def test_raw_recorded_and_accumulated_agree(program, seed):
     xs = leaves(seed)
@@ -80,7 +81,7 @@ def test_raw_recorded_and_accumulated_agree(program, seed):
         np.testing.assert_allclose(accumulated, r.numpy(force=True), rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=fewer(60), deadline=None)
 @given(steps, st.integers(0, 5))
 def test_directional_derivative(program, seed):
     """First and second derivative along one direction, against differences. Kinks of this program are rare but real."""
@@ -110,7 +111,7 @@ def test_directional_derivative(program, seed):
         np.testing.assert_allclose(second, numeric, rtol=1e-4, atol=1e-4 * (1 + abs(numeric)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer(40), deadline=None)
 @given(steps, st.integers(0, 5))
 def test_intermediate_gradients_chain(program, seed):
     """grad(y, x) equals grad(y, u) followed by grad(u, x) where u is the only way from x to y."""

@@ -7,12 +7,13 @@ import threading
 
 import numpy as np
 import pytest
+from effort import fewer
 
 import autograd_gpu as ag
 from autograd_gpu.autograd import Function, grad
 from autograd_gpu.autograd.graph import on_node_start, queue_callback, register_multi_grad_hook
 
-THREADS = 8
+THREADS, TIMES = 8, fewer(500, 5)
 
 
 @pytest.fixture(autouse=True)
@@ -57,12 +58,12 @@ class TestSums:
         z = y.sum()
 
         def work(i):
-            for _ in range(1000):
+            for _ in range(2 * TIMES):
                 z.backward(retain_graph=True)
 
         together(work)
-        assert y.grad.tolist() == [1000.0 * THREADS] * 3
-        assert x.grad.tolist() == [2000.0 * THREADS] * 3
+        assert y.grad.tolist() == [2.0 * TIMES * THREADS] * 3
+        assert x.grad.tolist() == [4.0 * TIMES * THREADS] * 3
 
     def test_steps_in_backward_apply_each_gradient_once(self):
         x, y = leaf(0.0, 0.0), leaf(0.0)
@@ -70,36 +71,36 @@ class TestSums:
         ag.optim.step_in_backward(optimizer)
 
         def work(i):
-            for _ in range(500):
+            for _ in range(TIMES):
                 (x.sum() + (y * 2).sum()).backward()
 
         together(work)
         assert x.grad is None
         assert y.grad is None
-        assert x.tolist() == [-500.0 * THREADS] * 2
-        assert y.tolist() == [-1000.0 * THREADS]
-        assert optimizer._ag_steps_taken == 500 * THREADS
+        assert x.tolist() == [-TIMES * THREADS] * 2
+        assert y.tolist() == [-2 * TIMES * THREADS]
+        assert optimizer._ag_steps_taken == TIMES * THREADS
 
     def test_graphs_of_their_own_over_one_leaf(self):
         x = leaf()
 
         def work(i):
-            for _ in range(500):
+            for _ in range(TIMES):
                 (x * (i + 1)).sum().backward()
 
         together(work)
-        assert x.grad.tolist() == [500.0 * sum(range(1, THREADS + 1))] * 3
+        assert x.grad.tolist() == [TIMES * sum(range(1, THREADS + 1))] * 3
 
     def test_one_shared_graph(self):
         x = leaf()
         y = (x * x).sum()
 
         def work(i):
-            for _ in range(500):
+            for _ in range(TIMES):
                 y.backward(retain_graph=True)
 
         together(work)
-        assert x.grad.tolist() == (2 * THREADS * 500 * x).tolist()
+        assert x.grad.tolist() == (2 * THREADS * TIMES * x).tolist()
 
     def test_products_that_may_be_added_into_the_grad(self):
         w, x = ag.ones(2, 2, requires_grad=True), ag.ones(3, 2)

@@ -111,11 +111,32 @@ def _build(unit: str, options: Sequence[str], check: str, scratch: Path) -> Path
     (scratch / "unit.cpp").write_text(unit)
     # Our own folder comes last, for crt/host_defines.h: its other names may be those of the project's headers.
     headers = [*(f"-isystem{folder}" for folder in include_folders()), f"-idirafter{HERE}"]
-    flags = [*COMMON, *CHECKS[check], *_renamed(), *options, *headers, "-include", f"{HERE}/cuda_emu.h"]
-    _gcc([*flags, "-c", "unit.cpp", "-o", "unit.o"], scratch)
+    flags = [*COMMON, *CHECKS[check], *_renamed(), *(o for o in options if not o.startswith("-I")), *headers]
+    folders = [o for o in options if o.startswith("-I")]
+    _gcc([*folders, *flags, "-include", str(_precompiled(flags)), "-c", "unit.cpp", "-o", "unit.o"], scratch)
     hooks = [str(_race_checker(headers))] if check == "races" else []
     _gcc([*COMMON, "-O2", "-shared", "unit.o", *hooks, f"-Wl,-z,defs,-T{HERE}/shared.ld", "-ounit.so"], scratch)
     return scratch / "unit.so"
+
+
+def _precompiled(flags: Sequence[str]) -> Path:
+    """A header that includes cuda_emu.h, with what g++ makes of it beside it: CUDA's headers take longer than most
+    kernels. A g++ that cannot use that reads the header."""
+    own = [flag for flag in flags if not flag.startswith(("-ffile-prefix-map", "-isystem", "-idirafter"))]  # no places
+    digest = hashlib.sha256(repr((own, _environment())).encode()).hexdigest()[:32]
+
+    def write(scratch: Path) -> Path:
+        (scratch / "prefix.h").write_text("#include <cuda_emu.h>\n")
+        return scratch / "prefix.h"
+
+    header = cache.kept(f"{digest}.h", write)
+
+    def make(scratch: Path) -> Path:
+        _gcc([*flags, "-x", "c++-header", str(header), "-o", "prefix.gch"], scratch)
+        return scratch / "prefix.gch"
+
+    cache.kept(f"{digest}.h.gch", make)
+    return header
 
 
 def _race_checker(headers: Sequence[str]) -> Path:
@@ -160,13 +181,24 @@ def _environment() -> tuple[str, ...]:
         version = subprocess.run(["g++", "--version"], capture_output=True, text=True).stdout
     except FileNotFoundError:
         version = ""
-    cuda, target = include_folders()
     own = [(HERE, pattern) for pattern in ("*.h", "crt/*.h", "*.cpp", "*.ld", Path(__file__).name)]
+    return version, headers(), _digest(own)
+
+
+@functools.cache
+def headers() -> str:
+    """A digest of CUDA's headers."""
+    cuda, target = include_folders()
+    return _digest([(cuda, "*.h*"), (cuda, "crt/*.h*"), (target, "nv/**/*")])
+
+
+def _digest(places: Sequence[tuple[Path, str]]) -> str:
+    """Of all files of these folders with names of these patterns."""
     digest = hashlib.sha256()
-    for folder, pattern in [*own, (cuda, "*.h*"), (cuda, "crt/*.h*"), (target, "nv/**/*")]:
+    for folder, pattern in places:
         for path in sorted(filter(Path.is_file, folder.glob(pattern))):
             digest.update(path.read_bytes())
-    return version, digest.hexdigest()
+    return digest.hexdigest()
 
 
 @functools.cache

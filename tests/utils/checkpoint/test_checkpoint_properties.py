@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from effort import fewer
 
 import autograd_gpu as ag
 from autograd_gpu.nn import functional as F
@@ -126,13 +127,13 @@ def compare(fn, ask):
             np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=fewer(150), deadline=None)
 @given(functions(MODES), st.sampled_from([backward, twice, partial, second]))
 def test_derivatives(fn, ask):
     compare(fn, ask)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=fewer(75), deadline=None)
 @given(functions([*MODES, "reentrant"]))
 def test_gradients_with_reentrant_ones(fn):
     with warnings.catch_warnings():
