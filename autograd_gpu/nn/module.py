@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..autograd.zero_grad import zero_grad
+from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES
 from ..missing_names import warn_once
 from . import hooks
 from .convert import Movable
@@ -180,3 +181,11 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+def _traced(module: Module) -> tuple[str, dict[str, Any], bool]:
+    """What a traced call has to know of a module that it calls."""
+    return type(module).__name__, own_dict(module), bool(module._ag_hooks or EVERYWHERE)
+
+
+MODULE_CLASSES[Module] = MODULE_CALLS[Module.__call__.__code__] = _traced

@@ -89,13 +89,16 @@ class AccumulateGrad(Node):
         """Adds `g` to leaf.grad, and may take over `g` as leaf.grad. Recorded sums are out of place."""
         with self._lock:
             grad = leaf._grad
+            total = None
+            if grad is None:
+                total = g
+            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
+                total = grad + g
             if journals.OPEN:
                 journals.note(leaf, adds=True)
-            if grad is None:
-                leaf._grad = g
-            elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
-                leaf._grad = grad + g
-            else:
+            if total is not None:
+                leaf._grad = total
+            elif grad is not None:
                 array = grad._array
                 if array.shape != g._array.shape:
                     raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "

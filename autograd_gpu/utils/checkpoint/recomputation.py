@@ -17,10 +17,10 @@ from ...random.replay import GeneratorReplay, GeneratorSnapshot
 def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
     """The random numbers of `snapshot` come again, without a snapshot just more of them.
 
-    Policies outside do not see the calls inside, which are no part of the forward pass; a profile does. Levels of
-    forward mode stay on, so that recomputed tensors have their tangents.
+    Policies outside do not see the calls inside, which are no part of the forward pass; a profile and a trace do.
+    Levels of forward mode stay on, so that recomputed tensors have their tangents.
     """
-    levels = tuple([level for level in MODES.stack if isinstance(level, Forward) or level.only_watches])
+    levels = tuple([level for level in MODES.stack if isinstance(level, Forward) or level.only_watches or level.traces])
     with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
         yield
 

@@ -1,0 +1,175 @@
+"""compile: a function whose calls are recorded until two agree, and then replayed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .. import pytrees
+from ..core.interpret.interpreters import only_watched
+from ..core.thread_state import THREAD
+from ..errors import warn_user
+from ..modes import MODES, RECORDING_MASK
+from .graph import CompileError, Trace
+from .guards import Guards
+from .key import Unfit, key_of
+from .record import record
+from .replay import Replay
+from .same import difference
+
+LOGGER = logging.getLogger("autograd_gpu.compilation")
+LOGGER.setLevel(logging.WARNING)
+MOST_TRACES = 4  # of a key until two in a row agree
+MOST_PROGRAMS = 8  # of a key
+DISABLED = threading.local()
+
+
+class Counts:
+    """How often calls of a compiled function were traced, replayed, and run as they are."""
+
+    def __init__(self) -> None:
+        self.traced = self.compiled = self.eager = 0
+
+    def __repr__(self) -> str:
+        return f"Counts(traced={self.traced}, compiled={self.compiled}, eager={self.eager})"
+
+
+class Kind:
+    """The calls with one key: traces that are compared, and programs."""
+
+    def __init__(self) -> None:
+        self.last: Trace | None = None
+        self.attempts = 0
+        self.programs: list[tuple[Guards, Replay]] = []
+        self.refused: str | None = None
+        self.optimizers: dict[int, Any] = {}
+
+
+class Compiled:
+    """A function whose calls are replayed; `ag.compile` makes it."""
+
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self._fn, self._fullgraph = fn, fullgraph
+        self.reset()
+
+    def reset(self) -> None:
+        """Drops all programs: the next calls are traced anew."""
+        self._local = threading.local()
+        self._warned: set[str] = set()
+        self.counts = Counts()
+        self.recompiles: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_fn":
+            raise AttributeError(name)
+        return getattr(self._fn, name)
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self._fn, '__qualname__', self._fn)}: {self.counts}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if MODES.bits > RECORDING_MASK and not only_watched() and MODES.stack:
+            return self._fn(*args, **kwargs)  # inside of a transform or of another trace
+        leaves, spec = pytrees.flatten((args, kwargs))
+        try:
+            self._check_modes()
+            key = key_of(leaves, spec)
+        except Unfit as reason:
+            return self._eagerly(str(reason), args, kwargs)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind()
+        reason = None
+        for guards, replay in kind.programs:
+            reason = guards.failed(leaves)
+            if reason is None:
+                self.counts.compiled += 1
+                return replay(leaves)
+        if kind.refused is not None:
+            return self._eagerly(kind.refused, args, kwargs)
+        if reason is not None and kind.last is None:
+            self._note_recompile(reason)
+        return self._record(kind, args, kwargs, leaves)
+
+    @property
+    def _kinds(self) -> dict[Any, Kind]:
+        """By key; programs belong to a thread."""
+        kinds: dict[Any, Kind] | None = getattr(self._local, "kinds", None)
+        if kinds is None:
+            kinds = self._local.kinds = {}
+        return kinds
+
+    def _check_modes(self) -> None:
+        thread = THREAD.state
+        if thread.anomaly:
+            raise Unfit("anomaly mode is on")
+        if thread.start_hooks:
+            raise Unfit("hooks of on_node_start are set")
+        if MODES.saving:
+            raise Unfit("it is called inside of saved-tensor hooks; use them inside of the function")
+
+    def _note_recompile(self, reason: str) -> None:
+        self.recompiles.append(reason)
+        LOGGER.info("%r: traced anew: %s", self, reason)
+
+    def _record(self, kind: Kind, args: Any, kwargs: Any, leaves: Any) -> Any:
+        if len(kind.programs) >= MOST_PROGRAMS:
+            kind.refused = f"it has {MOST_PROGRAMS} programs for arguments of this kind already; what changes from " \
+                           f"call to call must be an argument ({self.recompiles[-1]})"
+            return self._eagerly(kind.refused, args, kwargs)
+        self.counts.traced += 1
+        trace, result = record(self._fn, args, kwargs, leaves, kind.optimizers.values(), self._fullgraph)
+        kind.optimizers.update({key: optimizer for key, (optimizer, _) in trace.settings.items()})
+        if trace.refused is not None:
+            self._refuse(kind, trace.refused)
+            return result
+        differs = "" if kind.last is None else difference(kind.last, trace)
+        if differs is None:
+            kind.programs.append((Guards(trace), Replay(self._name, trace)))
+            kind.last, kind.attempts = None, 0
+            LOGGER.info("%r: compiled", self)
+            return result
+        kind.last, kind.attempts = trace, kind.attempts + 1
+        if kind.attempts >= MOST_TRACES:
+            self._refuse(kind, differs)
+        return result
+
+    @property
+    def _name(self) -> str:
+        name = getattr(self._fn, "__name__", type(self._fn).__name__)
+        return name if name.isidentifier() else "compiled"
+
+    def _refuse(self, kind: Kind, reason: str) -> None:
+        kind.refused, kind.last = reason, None
+        self._warn(reason)
+
+    def _eagerly(self, reason: str, args: Any, kwargs: Any) -> Any:
+        self._warn(reason)
+        self.counts.eager += 1
+        return self._fn(*args, **kwargs)
+
+    def _warn(self, reason: str) -> None:
+        if self._fullgraph:
+            raise CompileError(f"ag.compile with fullgraph=True: {reason}")
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warn_user(f"{getattr(self._fn, '__qualname__', self._fn)} runs eagerly, not compiled: {reason}")
+
+
+def compile(
+    model: Any = None, *, dynamic: bool | None = False, fullgraph: bool = False, mode: str | None = "default",
+    disable: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    """Makes a function or module whose calls are recorded, and replayed once two calls have done the same."""
+    if model is None:
+        return functools.partial(compile, dynamic=dynamic, fullgraph=fullgraph, mode=mode, disable=disable, **options)
+    if disable:
+        return model
+    return Compiled(model, fullgraph)

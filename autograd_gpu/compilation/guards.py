@@ -1,0 +1,53 @@
+"""Guards: what has to be as it was when a call was traced, so that a program may run in its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.graph.leaf import AccumulateGrad
+from ..core.graph.node import has_hooks
+from .graph import ARGUMENT, CAPTURED, GRAD, Trace
+
+
+class Guards:
+    """The guards of one trace: tensors from outside, `.grad`s, and what the code of the call names."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._items = trace.guards
+        self._captured = [(v.name, v.tensor, v.array, v.tensor._fn) for v in trace.values
+                          if v.kind == CAPTURED or (v.kind == GRAD and v.tensor is not None)]
+        self._captured = [row for row in self._captured if row[1]._array is row[2]]
+        places = {id(v.tensor): v.place for v in trace.arguments}
+        self._grads = [(places.get(key, -1), leaf, _layout(before)) for key, (leaf, before) in
+                       trace.grads_at_entry.items()]
+        self._hooked = [v.place for v in trace.arguments if v.kind == ARGUMENT and v.tensor._fn is not None]
+
+    def failed(self, leaves: Any) -> str | None:
+        """What is not as it was, or None."""
+        for name, tensor, array, node in self._captured:
+            if tensor._array is not array:
+                return f"{name}, a tensor from outside, has other memory"
+            if tensor._fn is not node:
+                return f"{name}, a tensor from outside, has another history"
+            if node is not None and node.extra is not None and has_hooks(node):
+                return f"{name}, a tensor from outside, has a hook"
+        for place in self._hooked:
+            if has_hooks(leaves[place]._fn):
+                return f"argument {place} has a hook"
+        for place, leaf, layout in self._grads:
+            if _layout((leaf if place < 0 else leaves[place])._grad) != layout:
+                return "a .grad is another one at the beginning"
+        for item in self._items:
+            if not item.holds():
+                return f"{item.name} has changed"
+        return None
+
+
+def _layout(grad: Any) -> Any:
+    """What counts of the `.grad` of a leaf."""
+    if grad is None:
+        return None
+    return grad._array.shape, grad._array.strides, grad._array.dtype, grad._fn is not None
+
+
+__all__ = ["AccumulateGrad", "Guards"]

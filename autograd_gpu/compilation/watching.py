@@ -1,0 +1,251 @@
+"""Finds what a call depends on besides its arguments: globals, cells and attributes that its code names.
+
+While a call is traced, `sys.setprofile` tells of each function that begins. What the code of functions outside of the
+package reads or sets by name is taken down when the function begins. If it has changed at the end, the call has changed
+Python state, which a replay would not do; if it changes later, the call is traced anew.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import sysconfig
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.graph.tensor_base import TensorBase
+from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES
+
+_PACKAGE = __name__.partition(".")[0]
+_HERE = __file__.rpartition("/compilation/")[0]
+_STDLIB, _SITE = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
+_LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW"))
+_CELLS = frozenset(("LOAD_DEREF", "STORE_DEREF", "LOAD_FROM_DICT_OR_DEREF"))
+_ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"))
+_NOTHING = frozenset(("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"))
+_PLAIN = (bool, int, float, str, bytes, type(None), complex)
+MISSING = object()
+LONGEST = 1000  # elements of a container that are taken down
+
+
+class Item:
+    """The value of a key of a dict, and what it was."""
+
+    __slots__ = ("container", "expected", "key", "name", "snapshot")
+
+    def __init__(self, container: Any, key: Any, name: str) -> None:
+        self.container, self.key, self.name = container, key, name
+        self.expected = self.now()
+        self.snapshot = snapshot(self.expected)
+
+    def now(self) -> Any:
+        """The value that the key has now."""
+        return self.container.get(self.key, MISSING)
+
+    def holds(self) -> bool:
+        """Whether the value is what it was."""
+        now = self.now()
+        if now is not self.expected and not equal(now, self.expected):
+            return False
+        return self.snapshot is None or alike(snapshot(now), self.snapshot)
+
+
+class CellItem(Item):
+    """The content of a closure's cell."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        try:
+            return self.container.cell_contents
+        except ValueError:
+            return MISSING
+
+
+class SlotItem(Item):
+    """An attribute in a slot."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        try:
+            return self.key.__get__(self.container)
+        except AttributeError:
+            return MISSING
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two plain values are the same for a program: 0.0 is not -0.0, NaN is NaN, 1 is not True."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return a.hex() == b.hex()
+    if type(a) is tuple:
+        return len(a) == len(b) and all(x is y or equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, types.MethodType):
+        return a.__self__ is b.__self__ and a.__func__ is b.__func__
+    return isinstance(a, (*_PLAIN, np.dtype, np.generic, slice)) and bool(a == b)
+
+
+def snapshot(x: Any) -> Any:
+    """The elements of a list, dict or set; None for anything else."""
+    if type(x) is list or type(x) is set:
+        return list(x) if len(x) <= LONGEST else [len(x)]
+    if isinstance(x, dict):
+        return [part for item in x.items() for part in item] if len(x) <= LONGEST else [len(x)]
+    return None
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two snapshots are the same."""
+    return len(a) == len(b) and all(x is y or equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def is_ours(filename: str) -> bool:
+    """Whether the code of a file is none of the user's: of this package, Python itself or NumPy."""
+    if filename.startswith((_HERE, "<generated", "<frozen", "<compiled")):
+        return True
+    if any(word in filename for word in _SITE):
+        return "/numpy/" in filename or "/cupy" in filename
+    return filename.startswith(_STDLIB)
+
+
+@functools.lru_cache(10_000)
+def chains_of(code: types.CodeType) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What code names: ("global x", ("a", "b")) for the global x.a.b; "cell x" and "local x" in the same way."""
+    found: dict[tuple[str, tuple[str, ...]], None] = {}
+    root: str = ""
+    path: tuple[str, ...] = ()
+    for instruction in dis.get_instructions(code):
+        name, value = instruction.opname, instruction.argval
+        if name in _NOTHING:
+            continue
+        if name in _ATTRIBUTES and root:
+            path = (*path, value)
+            found[root, path] = None
+            continue
+        root, path = "", ()
+        if name in ("LOAD_GLOBAL", "STORE_GLOBAL", "LOAD_NAME"):
+            root = f"global {value}"
+        elif name in _CELLS and value in code.co_freevars:
+            root = f"cell {value}"
+        elif name in _LOADS:
+            variable = value[-1] if isinstance(value, tuple) else value
+            root = f"local {variable}" if variable in code.co_varnames[: code.co_argcount] else ""
+            continue
+        if root:
+            found[root, ()] = None
+    return tuple(found)
+
+
+class Watch:
+    """Takes down, while it is entered, what the functions that run depend on."""
+
+    def __init__(self, refuse: Callable[[str, str], None]) -> None:
+        self.items: dict[tuple[int, Any], Item] = {}
+        self._refuse = refuse
+        self._functions: dict[int, Any] = {}
+        self._ours: dict[types.CodeType, bool] = {}
+        self._before: Any = None
+
+    def __enter__(self) -> Watch:
+        self._before = sys.getprofile()
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(self._before)
+
+    def changed(self) -> list[str]:
+        """The names of what is not what it was."""
+        return [item.name for item in self.items.values() if not item.holds()]
+
+    def function(self, fn: Any) -> None:
+        """Takes down the cells of a function, and what a bound method or a partial holds."""
+        while isinstance(fn, functools.partial):
+            for part in (*fn.args, *fn.keywords.values()):
+                self.function(part)
+            fn = fn.func
+        fn = getattr(fn, "__func__", fn)
+        if not isinstance(fn, types.FunctionType) or id(fn) in self._functions or is_ours(fn.__code__.co_filename):
+            return
+        self._functions[id(fn)] = fn
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            self.function(self._kept(CellItem(cell, None, name)))
+
+    def _event(self, frame: types.FrameType, event: str, argument: Any) -> None:
+        if self._before is not None:
+            self._before(frame, event, argument)
+        if event != "call":
+            return
+        code = frame.f_code
+        ours = self._ours.get(code)
+        if ours is None:
+            library = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE  # also a dataclass's __init__
+            ours = self._ours[code] = (library or is_ours(code.co_filename)) and code not in MODULE_CALLS
+        if ours:
+            return
+        if code in MODULE_CALLS:
+            name, attributes, hooked = MODULE_CALLS[code](frame.f_locals["self"])
+            if hooked:
+                self._refuse(f"{name} has hooks", "remove them, or do their work in forward")
+            for key in attributes:
+                self._kept(Item(attributes, key, f"{name}.{key}"))
+        else:
+            self._frame(frame, code)
+
+    def _frame(self, frame: types.FrameType, code: types.CodeType) -> None:
+        variables = frame.f_locals
+        for root, path in chains_of(code):
+            kind, _, name = root.partition(" ")
+            if kind == "global":
+                if name in frame.f_globals or name not in frame.f_builtins:
+                    self._follow(self._kept(Item(frame.f_globals, name, name)), path, name)
+            elif name in variables:
+                self._follow(variables[name], path, name)
+
+    def _follow(self, value: Any, path: tuple[str, ...], name: str) -> None:
+        """Takes down the attributes along a path."""
+        self.function(value)
+        for attribute in path:
+            if value is MISSING or isinstance(value, (TensorBase, *_PLAIN, np.ndarray)):
+                return
+            if isinstance(value, types.ModuleType) and is_ours(getattr(value, "__file__", None) or "<frozen"):
+                return
+            name = f"{name}.{attribute}"
+            item = _attribute(value, attribute, name)
+            if item is None:
+                return
+            value = self._kept(item)
+            self.function(value)
+
+    def _kept(self, item: Item) -> Any:
+        """The value at the first time."""
+        return self.items.setdefault((id(item.container), item.key), item).expected
+
+
+def _attribute(owner: Any, attribute: str, name: str) -> Item | None:
+    """The item of an attribute of an object; None for methods and properties, whose code is seen when it runs."""
+    attributes = _instance_dict(owner)
+    if attributes is not None and attribute in attributes:
+        return Item(attributes, attribute, name)
+    for cls in owner.__mro__ if isinstance(owner, type) else type(owner).__mro__:
+        if attribute in vars(cls):
+            held = vars(cls)[attribute]
+            if isinstance(held, types.MemberDescriptorType):
+                return SlotItem(owner, held, name)
+            return None if hasattr(held, "__get__") else Item(vars(cls), attribute, name)
+    return None if attributes is None else Item(attributes, attribute, name)
+
+
+def _instance_dict(owner: Any) -> dict[str, Any] | None:
+    """The attributes of an object; those of a module of nn as they are."""
+    for cls, reader in MODULE_CLASSES.items():
+        if isinstance(owner, cls):
+            return reader(owner)[1]
+    attributes = getattr(owner, "__dict__", None)
+    return attributes if isinstance(attributes, dict) else None
