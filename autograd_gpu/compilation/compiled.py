@@ -96,7 +96,7 @@ class Compiled:
             return self._eagerly(kind.refused, args, kwargs)
         if reason is not None and kind.last is None:
             self._note_recompile(reason)
-        return self._record(kind, args, kwargs, leaves)
+        return self._record(kind, args, kwargs, leaves, spec)
 
     @property
     def _kinds(self) -> dict[Any, Kind]:
@@ -119,20 +119,20 @@ class Compiled:
         self.recompiles.append(reason)
         LOGGER.info("%r: traced anew: %s", self, reason)
 
-    def _record(self, kind: Kind, args: Any, kwargs: Any, leaves: Any) -> Any:
+    def _record(self, kind: Kind, args: Any, kwargs: Any, leaves: Any, spec: Any) -> Any:
         if len(kind.programs) >= MOST_PROGRAMS:
             kind.refused = f"it has {MOST_PROGRAMS} programs for arguments of this kind already; what changes from " \
                            f"call to call must be an argument ({self.recompiles[-1]})"
             return self._eagerly(kind.refused, args, kwargs)
         self.counts.traced += 1
-        trace, result = record(self._fn, args, kwargs, leaves, kind.optimizers.values(), self._fullgraph)
+        trace, result = record(self._fn, leaves, spec, kind.optimizers.values(), self._fullgraph)
         kind.optimizers.update({key: optimizer for key, (optimizer, _) in trace.settings.items()})
         if trace.refused is not None:
             self._refuse(kind, trace.refused)
             return result
         differs = "" if kind.last is None else difference(kind.last, trace)
         if differs is None:
-            kind.programs.append((Guards(trace), Replay(self._name, trace)))
+            kind.programs.append((Guards(trace), Replay(self._fn, self._name, spec, trace)))
             kind.last, kind.attempts = None, 0
             LOGGER.info("%r: compiled", self)
             return result

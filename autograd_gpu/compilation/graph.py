@@ -12,6 +12,7 @@ from ..backend.arrays.dtypes import short_name
 from ..core.declare.op import OpDef
 from ..core.graph.tensor_base import TensorBase
 
+OUTSIDE = "outside"  # the phase of the nodes of a backward that comes after the call
 ARGUMENT, CAPTURED, CONSTANT, GRAD, RESULT, TANGENT = "argument", "captured", "constant", "grad", "result", "tangent"
 
 
@@ -86,6 +87,10 @@ class Node:
     def has_effect(self) -> bool:
         """Whether it has to run though nobody needs its results."""
         return bool(self.writes)
+
+    def made(self) -> list[Value]:
+        """All values that it makes, also those that an op keeps for its derivative."""
+        return self.outs
 
     def replace(self, of: Callable[[Any], Any]) -> None:
         """Replaces each value v that it reads by of(v)."""
@@ -287,7 +292,8 @@ class Trace:
     grads_at_entry: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id of the leaf: it, and its .grad
     refused: str | None = None
     guards: list[Any] = field(default_factory=list)
-    gradients: list[tuple[Value, Value | None]] = field(default_factory=list)  # leaf -> gradient, of a backward outside
+    tangents: list[tuple[int, Value]] = field(default_factory=list)  # number of a result, and its gradient
+    gradients: list[tuple[Value, Value | None]] = field(default_factory=list)  # a leaf and its gradient, if it has one
     settings: dict[int, Any] = field(default_factory=dict)  # by id of an optimizer: it, and its options
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from ..backend.arrays import strides
 from ..backend.arrays.device import get_default_device
 from ..backend.arrays.dtypes import get_default_dtype
-from ..core.graph.leaf import AccumulateGrad
 from ..core.tensor import Float8Tensor, Parameter, Tensor
 from ..modes import MODES, float32_matmul
 
@@ -40,12 +39,9 @@ def _tensor_word(x: Tensor) -> Any:
     kind = type(x)
     if kind is Float8Tensor:
         raise Unfit("an argument is a float8 tensor; convert it before the call")
-    node = x._fn
-    if node is not None and type(node) is not AccumulateGrad:
-        raise Unfit("an argument has a history; pass a leaf, such as x.detach()")
-    if not isinstance(array, np.ndarray):
-        return kind, array.shape, array.strides, array.dtype, array.device.id, node is not None
-    return (kind if kind is not Parameter else id(x)), array.shape, array.strides, array.dtype, node is not None
+    home = 0 if isinstance(array, np.ndarray) else array.device.id + 1
+    named = id(x) if kind is Parameter else kind
+    return named, array.shape, array.strides, array.dtype, home, x.requires_grad, x.is_inference()
 
 
 def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:

@@ -126,8 +126,7 @@ class Program:
         """By number of the instruction: the values that it makes or reads last."""
         last: dict[Value, int] = {}
         for i, node in enumerate(self.nodes):
-            made = node.made() if isinstance(node, graph.Call) else node.outs
-            last.update(dict.fromkeys([v for v in (*node.reads, *made) if v.kind == graph.RESULT], i))
+            last.update(dict.fromkeys([v for v in (*node.reads, *node.made()) if v.kind == graph.RESULT], i))
         for v in self.returns:
             last.pop(v, None)
         at: dict[int, list[Value]] = {}

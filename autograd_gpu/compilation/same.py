@@ -46,6 +46,11 @@ def difference(a: Trace, b: Trace) -> str | None:
             return f"a result that is no tensor differs between two calls: {p.constant!r} and {q.constant!r}"
         if p.requires_grad != q.requires_grad:
             return "whether a result requires grad differs between two calls"
+    if [g is None for _, g in a.gradients] != [g is None for _, g in b.gradients]:
+        return "another tensor has a gradient in the next call"
+    gradients = [[v for pair in trace.gradients for v in pair if v is not None] for trace in (a, b)]
+    if _different(gradients[0], gradients[1], numbers):
+        return "gradients are computed from other tensors in the next call"
     results = [[o.value for o in trace.outputs if o.value is not None] for trace in (a, b)]
     if _different(results[0], results[1], numbers):
         return "a result is made of other tensors in the next call"
@@ -54,8 +59,7 @@ def difference(a: Trace, b: Trace) -> str | None:
 
 def _values(node: graph.Node) -> list[Value]:
     more = [node.leaf] if isinstance(node, graph.SetGrad) else []
-    made = node.made() if isinstance(node, graph.Call) else node.outs
-    return [*node.reads, *more, *made]
+    return [*node.reads, *more, *node.made()]
 
 
 def _different(xs: Iterable[Value], ys: Iterable[Value], numbers: tuple[dict[Value, int], dict[Value, int]]) -> str:

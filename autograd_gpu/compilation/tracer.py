@@ -58,6 +58,8 @@ class Tracer(Tracing):
         self.fullgraph = fullgraph
         self.settings: dict[int, Any] = {}
         self.phase: str | None = None
+        self.tangents: list[tuple[int, Value]] = []
+        self.gradients: list[tuple[Value, Value | None]] = []
         self._names: dict[str, int] = {}
         self._pending: Any = None  # the leaf whose `.grad` is being set
         self._storages: dict[int, list[Any]] = {}  # by id: a storage, its version at first, the writes noted since
