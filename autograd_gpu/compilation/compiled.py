@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from .. import pytrees
 from ..core.interpret.interpreters import only_watched
+from ..core.interpret.tracing import inlineable
 from ..core.thread_state import THREAD
 from ..errors import warn_user
 from ..modes import MODES, RECORDING_MASK
@@ -24,7 +26,7 @@ LOGGER = logging.getLogger("autograd_gpu.compilation")
 LOGGER.setLevel(logging.WARNING)
 MOST_TRACES = 4  # of a key until two in a row agree
 MOST_PROGRAMS = 8  # of a key
-DISABLED = threading.local()
+_ALIVE: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
 class Counts:
@@ -55,6 +57,10 @@ class Compiled:
         functools.update_wrapper(self, fn, updated=())
         self._fn, self._fullgraph = fn, fullgraph
         self.reset()
+        _ALIVE.add(self)
+
+    def __reduce__(self) -> Any:
+        return Compiled, (self._fn, self._fullgraph)
 
     def reset(self) -> None:
         """Drops all programs: the next calls are traced anew."""
@@ -163,13 +169,54 @@ class Compiled:
             warn_user(f"{getattr(self._fn, '__qualname__', self._fn)} runs eagerly, not compiled: {reason}")
 
 
+def reset() -> None:
+    """Drops the programs of all compiled functions.
+
+    >>> ag.compiler.reset()
+    """
+    for compiled in list(_ALIVE):
+        compiled.reset()
+
+
 def compile(
     model: Any = None, *, dynamic: bool | None = False, fullgraph: bool = False, mode: str | None = "default",
     disable: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
-    """Makes a function or module whose calls are recorded, and replayed once two calls have done the same."""
+    """A function or module whose calls are recorded, and replayed once two calls in a row have done the same.
+
+    A replay does what the call would do, to the last bit: gradients, in-place writes, steps of optimizers, random
+    numbers. It runs the recorded operations without dispatch, graph and engine. Arguments of other shapes, dtypes or
+    values, and globals, cells and attributes that changed, lead to further programs. A call that cannot be compiled
+    runs as it is, with one warning that says why; with `fullgraph` that is a CompileError. Also a decorator.
+
+    dynamic: True is not supported: NotImplementedError. mode, options: PyTorch's; they change nothing. disable: returns
+    `model` as it is.
+
+    >>> w = ag.ones(3, requires_grad=True)
+    >>> @ag.compile
+    ... def step(x):
+    ...     w.grad = None
+    ...     loss = ((x * w).sum() - 1) ** 2
+    ...     loss.backward()
+    ...     with ag.no_grad():
+    ...         w.sub_(0.05 * w.grad)
+    ...     return loss
+    >>> losses = [step(ag.tensor([1.0, 2.0, 3.0])).item() for _ in range(6)]
+    >>> losses[0] > losses[-1]
+    True
+    >>> step.counts
+    Counts(traced=3, compiled=3, eager=0)
+    """
+    if dynamic:
+        raise NotImplementedError("ag.compile(dynamic=True) is not supported: a program is made for each shape; leave "
+                                  "dynamic out")
     if model is None:
         return functools.partial(compile, dynamic=dynamic, fullgraph=fullgraph, mode=mode, disable=disable, **options)
+    if not callable(model):
+        raise TypeError(f"ag.compile takes a function or a module, not {type(model).__name__}")
     if disable:
         return model
     return Compiled(model, fullgraph)
+
+
+compile.inlineable, compile.CompileError = inlineable, CompileError  # type: ignore[attr-defined]

@@ -29,6 +29,8 @@ class Value:
                 TANGENT: the gradient of output `place`, which a backward outside of the call gets
     tensor      of a value from outside: the tensor that holds the array
     content     of a constant: a copy of what it was when it was first seen
+    node        of a value from outside: the node of the tensor when it was first seen
+    fixed       whether it is a constant, or computed from constants only
     """
 
     name: str
@@ -37,6 +39,8 @@ class Value:
     tensor: Any = None
     place: int = -1
     content: Any = None
+    node: Any = None
+    fixed: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -222,6 +226,18 @@ class Check(Node):
 
     def word(self) -> Any:
         return (getattr(self.test, "__code__", None),)
+
+
+@dataclass(eq=False)
+class Look(Node):
+    """The values of a constant are read while a call is traced; nothing is left to do in a replay."""
+
+    value: Value = None  # type: ignore[assignment]
+    name = "look"
+
+    @property
+    def reads(self) -> list[Value]:
+        return [self.value]
 
 
 @dataclass(eq=False)

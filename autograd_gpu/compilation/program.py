@@ -171,6 +171,9 @@ class Program:
             self._w(f"if not {name}.flags.c_contiguous: {name} = row_major({name})")
 
     def _make(self, v: Value) -> str:
+        """The name of a new value; "_" for an argument that is given back."""
+        if v.kind != graph.RESULT:
+            return "_"
         return self._names.setdefault(v, _identifier(v.name))
 
     # ---- instructions ------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ class Program:
                     self._w(f"{self._make(v)} = extras[{key!r}]")
         else:
             self._w(f"{target} = {call}")
-        for v in dict.fromkeys(node.outs):
+        for v in dict.fromkeys(v for v in node.outs if v.kind == graph.RESULT):
             self._fit(v, op)
 
     def _FusedRule(self, node: graph.FusedRule) -> None:
@@ -221,6 +224,9 @@ class Program:
 
     def _Check(self, node: graph.Check) -> None:
         self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]})")
+
+    def _Look(self, node: graph.Look) -> None:
+        """Does nothing."""
 
     def _SetGrad(self, node: graph.SetGrad) -> None:
         value = node.value

@@ -19,7 +19,7 @@ from ..core.saved.saved_tensor import FREED
 from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, TANGENT, Output, SetGrad, Trace
 from .tracer import Tracer, options_of
 from .watching import Watch
 
@@ -98,7 +98,8 @@ def _leaf(x: Any) -> Any:
 
 def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
     """Records the backward of the results that require grad, which comes after the call."""
-    made = [(i, o) for i, o in enumerate(outputs) if o.requires_grad and o.value is not None and o.value.kind == RESULT]
+    made = [(i, o) for i, o in enumerate(outputs)
+            if o.value is not None and o.requires_grad and o.tensor._node is not o.value.node]
     if not made:
         return
     if any(map(has_hooks, behind([o.tensor._node for _, o in made]))):
@@ -196,6 +197,9 @@ def _check(tracer: Tracer, watch: Watch, trace: Trace, leaves: Sequence[Any]) ->
     if any(isinstance(n, SetGrad) and n.leaf.kind == ARGUMENT and n.leaf.tensor is not leaves[n.leaf.place]
            for n in trace.nodes):
         tracer.refuse("backward() inside of the call reaches the history of an argument", "compile what encloses both")
+    if any(v.tensor._fn is not v.node for v in trace.values if v.kind in (ARGUMENT, CAPTURED)):
+        tracer.refuse("a tensor from outside gets another history, or another requires_grad",
+                      "write to a clone() of it, or do it outside of the function")
     roots = {v.root for v in trace.arguments}
     if any(v.root in roots for v in trace.values if v.kind in (CAPTURED, CONSTANT, GRAD)):
         tracer.refuse("an argument shares memory with a tensor that the function knows by itself",

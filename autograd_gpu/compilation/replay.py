@@ -136,11 +136,14 @@ class Replay:
         leaf = next((n.leaf for n in self.trace.nodes if isinstance(n, graph.SetGrad) and n.value is value), None)
         if value.kind == GRAD or leaf is not None:
             return lambda leaves, array, results: _grad_of(self._tensor(leaf or value, leaves), array)
-        if value.kind == CONSTANT or any(v.root == value.root for v in self._outside if v.kind == CONSTANT):
+        written = {v.root for n in self.trace.nodes for v in n.writes}
+        constant = {v.root for v in self._outside if v.kind == CONSTANT} - written
+        if value.root in constant:
             return lambda leaves, array, results: wrap(array.copy())
         owner = next((v for v in self._outside if v.kind in (ARGUMENT, CAPTURED) and v.root == value.root), None)
         if owner is not None:
-            return lambda leaves, array, results: _view(array, self._tensor(owner, leaves), made._made)
+            kind = None if made._base is None else made._made
+            return lambda leaves, array, results: _view(array, self._tensor(owner, leaves), kind)
         sharing = next((j for j, o in enumerate(before) if o.value is not None and o.value.root == value.root), None)
         if sharing is None:
             return lambda leaves, array, results: wrap(array)
@@ -159,10 +162,10 @@ def _grad_of(leaf: Tensor, array: Any) -> Tensor:
     return grad if grad is not None and grad._array is array else wrap(array)
 
 
-def _view(array: Any, tensor: Tensor, made: int) -> Tensor:
-    """A result that is a view of an argument or of a tensor from outside."""
+def _view(array: Any, tensor: Tensor, made: int | None) -> Tensor:
+    """A result in the memory of an argument or of a tensor from outside; a view of it, unless it is detached."""
     result = _sharing(array, tensor)
-    if not result.is_inference() and not tensor.requires_grad:
+    if made is not None and not result.is_inference() and not tensor.requires_grad:
         result._base = tensor if tensor._base is None else tensor._base
         result._made, result._seen = made, storage_of(tensor).version
     return result

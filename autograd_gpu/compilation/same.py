@@ -36,6 +36,8 @@ def difference(a: Trace, b: Trace) -> str | None:
             return f"operation {i} is {x.name} in one call, and {y.name} in the next one"
         if x.phase != y.phase or not alike(x.word(), y.word()):
             return f"{where}, got other options in the next call: {_shown(x)} and {_shown(y)}"
+        if isinstance(y, graph.Look) and _is_captured(y.value, b):
+            return f"the values of {y.value.described()}, a tensor from outside, are read"
         text = _different(_values(x), _values(y), numbers)
         if text:
             return f"{where}, {text}"
@@ -55,6 +57,14 @@ def difference(a: Trace, b: Trace) -> str | None:
     if _different(results[0], results[1], numbers):
         return "a result is made of other tensors in the next call"
     return None
+
+
+def _is_captured(value: Value, trace: Trace) -> bool:
+    """Whether a value is, or was computed from, a tensor from outside."""
+    if value.kind != graph.RESULT:
+        return value.kind != CONSTANT
+    makers = [node for node in trace.nodes if value in node.made()]
+    return any(_is_captured(v, trace) for node in makers for v in node.reads)
 
 
 def _values(node: graph.Node) -> list[Value]:

@@ -79,7 +79,7 @@ class Tracer(Tracing):
         """Makes a leaf of the arguments a value; one that comes twice is one value."""
         self._watch(x)
         known = self.values.get(id(x._array))
-        return self.new("x", ARGUMENT, x._array, tensor=x, place=place) if known is None else known
+        return self.new("x", ARGUMENT, x._array, tensor=x, place=place, node=x._fn) if known is None else known
 
     def value(self, x: TensorBase) -> Value:
         """The value of a tensor; one that nothing noted has made comes from outside."""
@@ -91,11 +91,11 @@ class Tracer(Tracing):
         if type(x) is Float8Tensor:
             self.refuse("a float8 tensor from outside is used", "convert it before the call")
         if isinstance(x, Parameter) or type(x._fn) is AccumulateGrad:
-            return self.new("param", CAPTURED, array, tensor=x)
+            return self.new("param", CAPTURED, array, tensor=x, node=x._fn)
         owner = self._owner_of_grad(x)
         if owner is not None:
             return self.new("grad", GRAD, array, tensor=owner.tensor)
-        return self.new("const", CONSTANT, array, tensor=x, content=array.copy())
+        return self.new("const", CONSTANT, array, tensor=x, content=array.copy(), node=x._fn, fixed=True)
 
     def _owner_of_grad(self, x: TensorBase) -> Value | None:
         """The value whose tensor has x as its `.grad`."""
@@ -143,19 +143,22 @@ class Tracer(Tracing):
             self.refuse(f"the size of the result of {op.name} depends on values", "use where, or a product with a mask")
         if any(isinstance(x, TensorBase) for x in attributes.values()):
             self.refuse(f"{op.name} gets a tensor for a number", "pass a number")
-        made = [self._result(op.name, out) for out in outs]
+        if not op.random and all(id(out._array) in self.values for out in outs):
+            return  # it gave back its arguments
+        fixed = not op.random and all(a.fixed for a in args if isinstance(a, Value))
+        made = [self._result(op.name, out, fixed) for out in outs]
         kept = {name: self._result(name, x) if isinstance(x, TensorBase) else x for name, x in extras.items()}
         if any(isinstance(x, (float, np.generic)) for x in kept.values()):
             self.refuse(f"{op.name} keeps a number for its derivative", "leave the op out of the compiled function")
         self.add(graph.Call(made, op=op, args=args, attributes=attributes, extras=kept))
 
-    def _result(self, name: str, x: TensorBase) -> Value:
+    def _result(self, name: str, x: TensorBase, fixed: bool = False) -> Value:
         known = self.values.get(id(x._array))
         if known is not None:
             return known
         if x._base is not None:
             self._watch(x)
-        return self.new(name, RESULT, x._array)
+        return self.new(name, RESULT, x._array, fixed=fixed)
 
     def fused(self, op: str, rules: tuple[Any, Any], g: Any, need: tuple[bool, ...], *given: Any) -> Any:
         first = g if isinstance(g, TensorBase) else next(x for x in g if x is not None)
@@ -184,12 +187,20 @@ class Tracer(Tracing):
     def wrote(self, x: TensorBase, source: TensorBase) -> None:
         known = id(storage_of(x)) in self._storages
         target, value = self.value(x), self.value(source)
+        self.unfix(target)
         storage = storage_of(x)
         if storage is not INFERENCE_STORAGE:
             if not known:
                 self._storages[id(storage)] = [storage, storage.version - 1, 0]
             self._storages[id(storage)][2] += 1
         self.add(graph.Write(target=target, source=value))
+
+    def unfix(self, target: Value) -> None:
+        """What shares the memory of a value that is written to is no constant any more."""
+        root = target.root
+        for value in self.values.values():
+            if value.fixed and value.root == root:
+                value.fixed = False
 
     def drew(self, draw: Callable[..., Any], shape: tuple[int, ...], value: TensorBase) -> None:
         self.add(graph.Draw([self.new("draw", RESULT, value._array)], draw=draw, shape=shape))
@@ -245,7 +256,16 @@ class Tracer(Tracing):
 
     # ---- refusals ----------------------------------------------------------------------------------
 
+    def saves(self, pair: Any) -> None:
+        if not all(getattr(hook, "_ag_inlineable", False) for hook in (pair.pack, pair.unpack)):
+            self.refuse("saved-tensor hooks are set", "mark both with ag.compile.inlineable if they are made of "
+                        "operations only, or set them outside of the function")
+
     def read(self, x: TensorBase) -> None:
+        value = self.value(x)
+        if value.fixed:
+            self.add(graph.Look(value=value))
+            return
         self.refuse("the values of a tensor are read", "compute with operations, or do it outside of the function")
 
     def refuse(self, cause: str, instead: str) -> None:

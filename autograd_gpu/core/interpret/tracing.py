@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 from ...modes import MODES, SAVING
 from ..declare.op import RECORD, OpDef
@@ -25,6 +25,9 @@ MODULE_CLASSES: dict[type, Reader] = {}
 MODULE_CALLS: dict[CodeType, Reader] = {}  # by the code that calls a module, which is `self` there
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 class Tracing(Interpreter):
     """The seams between the library and a trace; a subclass defines what is done with the notes."""
 
@@ -34,6 +37,8 @@ class Tracing(Interpreter):
     def run(
         self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any], wrap: Callable[..., Any] | None = None
     ) -> Result:
+        if MODES.bits & SAVING:
+            self.saves(MODES.saving[-1])
         MODES.bits &= ~SAVING  # `general` hands over what was saved with the tracer on, which sees the ops of a hook
         if wrap is not None:
             self.refuse("a checkpoint's policy replaces the forward of ops", "compile what is inside of the checkpoint")
@@ -48,6 +53,8 @@ class Tracing(Interpreter):
         return outs, extras
 
     def function(self, cls: Any, args: tuple[Any, ...]) -> Any:
+        if MODES.bits & SAVING:
+            self.saves(MODES.saving[-1])
         with replaced((*MODES.stack, self)):
             return cls._call(args, below=False)
 
@@ -105,6 +112,10 @@ class Tracing(Interpreter):
         """
         raise NotImplementedError
 
+    def saves(self, pair: Any) -> None:
+        """What a call saves is about to be given to a pair of hooks."""
+        raise NotImplementedError
+
     def read(self, x: TensorBase) -> None:
         """The values of x are read beside the ops."""
         raise NotImplementedError
@@ -120,6 +131,18 @@ def tracer() -> Tracing | None:
         if isinstance(level, Tracing):
             return level
     return None
+
+
+def inlineable(hook: F) -> F:
+    """Marks a pack or unpack hook as made of operations only: calls inside of such a pair are compiled with it.
+
+    >>> pack = ag.compile.inlineable(lambda tensor: tensor.half())
+    >>> unpack = ag.compile.inlineable(lambda packed: packed.float())
+    >>> with ag.autograd.graph.saved_tensors_hooks(pack, unpack):
+    ...     y = ag.ones(2, requires_grad=True).exp()
+    """
+    hook._ag_inlineable = True  # type: ignore[attr-defined]
+    return hook
 
 
 def refuse(cause: str, instead: str) -> None:
