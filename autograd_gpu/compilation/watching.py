@@ -193,7 +193,7 @@ class Watch:
             name, attributes, hooked = MODULE_CALLS[code](frame.f_locals["self"])
             if hooked:
                 self._refuse(f"{name} has hooks", "remove them, or do their work in forward")
-            for key in attributes:
+            for key in (*attributes, "forward"):
                 self._kept(Item(attributes, key, f"{name}.{key}"))
         else:
             self._frame(frame, code)
@@ -217,10 +217,12 @@ class Watch:
             if isinstance(value, types.ModuleType) and is_ours(getattr(value, "__file__", None) or "<frozen"):
                 return
             name = f"{name}.{attribute}"
-            item = _attribute(value, attribute, name)
-            if item is None:
+            items = _attribute(value, attribute, name)
+            for item in items:
+                self._kept(item)
+            if not items or items[-1].expected is MISSING:
                 return
-            value = self._kept(item)
+            value = self._kept(items[-1])
             self.function(value)
 
     def _kept(self, item: Item) -> Any:
@@ -228,18 +230,22 @@ class Watch:
         return self.items.setdefault((id(item.container), item.key), item).expected
 
 
-def _attribute(owner: Any, attribute: str, name: str) -> Item | None:
-    """The item of an attribute of an object; None for methods and properties, whose code is seen when it runs."""
+def _attribute(owner: Any, attribute: str, name: str) -> list[Item]:
+    """The items of an attribute of an object: that it is not in the instance, if it is not, and what the class has.
+
+    Nothing for methods and properties of the class, whose code is seen when it runs.
+    """
     attributes = _instance_dict(owner)
+    items = [] if attributes is None else [Item(attributes, attribute, name)]
     if attributes is not None and attribute in attributes:
-        return Item(attributes, attribute, name)
+        return items
     for cls in owner.__mro__ if isinstance(owner, type) else type(owner).__mro__:
         if attribute in vars(cls):
             held = vars(cls)[attribute]
             if isinstance(held, types.MemberDescriptorType):
-                return SlotItem(owner, held, name)
-            return None if hasattr(held, "__get__") else Item(vars(cls), attribute, name)
-    return None if attributes is None else Item(attributes, attribute, name)
+                return [*items, SlotItem(owner, held, name)]
+            return items if hasattr(held, "__get__") else [*items, Item(vars(cls), attribute, name)]
+    return items
 
 
 def _instance_dict(owner: Any) -> dict[str, Any] | None:
