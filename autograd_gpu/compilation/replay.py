@@ -133,9 +133,10 @@ class Replay:
             same = made is value.tensor
             return lambda leaves, array, results: self._tensor(value, leaves) if same else alias(
                 self._tensor(value, leaves))
-        leaf = next((n.leaf for n in self.trace.nodes if isinstance(n, graph.SetGrad) and n.value is value), None)
-        if value.kind == GRAD or leaf is not None:
-            return lambda leaves, array, results: _grad_of(self._tensor(leaf or value, leaves), array)
+        setting = next((n for n in self.trace.nodes if isinstance(n, graph.SetGrad) and n.value is value), None)
+        if value.kind == GRAD or (setting is not None and not setting.inside):
+            place, leaf = (-1, value.tensor) if setting is None else (setting.place, setting.tensor)
+            return lambda leaves, array, results: _grad_of(leaf if place < 0 else leaves[place], array)
         written = {v.root for n in self.trace.nodes for v in n.writes}
         constant = {v.root for v in self._outside if v.kind == CONSTANT} - written
         if value.root in constant:

@@ -120,6 +120,10 @@ class Tracing(Interpreter):
         """The values of x are read beside the ops."""
         raise NotImplementedError
 
+    def asked_grad(self, x: TensorBase) -> None:
+        """The `.grad` of x is asked for."""
+        raise NotImplementedError
+
     def refuse(self, cause: str, instead: str) -> None:
         """The call cannot be compiled."""
         raise NotImplementedError
