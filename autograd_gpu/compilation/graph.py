@@ -76,6 +76,7 @@ class Node:
 
     outs: list[Value] = field(default_factory=list)
     phase: str = "forward"
+    region: int = 0  # the number of the recomputation of a checkpoint that it belongs to
 
     name = "?"
 

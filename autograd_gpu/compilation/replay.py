@@ -11,7 +11,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
-from .passes.dead import dead
+from .passes import dead, simplify
 from .program import Program
 from .record import again
 
@@ -23,6 +23,7 @@ class Replay:
 
     def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
+        simplify(trace)
         self._places = [v.place for v in trace.arguments]
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
         self._outside = [v for v in trace.values if v.kind != RESULT]

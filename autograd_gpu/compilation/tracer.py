@@ -142,6 +142,7 @@ class Tracer(Tracing):
         """Appends an instruction."""
         self.flush()
         node.phase = self.phase or ("forward" if THREAD.state.task is None else "backward")
+        node.region = self.region
         self.nodes.append(node)
 
     # ---- notes -------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class Tracing(Interpreter):
 
     is_transform = nests_reverse = False
     traces = True
+    region, regions = 0, 0  # the recomputation of a checkpoint that runs, and how many there were
 
     def run(
         self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any], wrap: Callable[..., Any] | None = None
