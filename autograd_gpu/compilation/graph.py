@@ -76,6 +76,7 @@ class Node:
 
     outs: list[Value] = field(default_factory=list)
     phase: str = "forward"
+    region: int = 0  # the number of the recomputation of a checkpoint that it belongs to
 
     name = "?"
 
@@ -242,11 +243,20 @@ class Look(Node):
 
 @dataclass(eq=False)
 class SetGrad(Node):
-    """leaf.grad = value, or None."""
+    """tensor.grad = value, or None. place: that of the tensor among the arguments, or -1.
 
-    leaf: Value = None  # type: ignore[assignment]
+    inside: whether the tensor was made in the call, so that nobody sees its `.grad` but by its value.
+    """
+
+    tensor: Any = None
+    place: int = -1
     value: Value | None = None
-    name, has_effect = "set grad", True
+    inside: bool = False
+    name = "set grad"
+
+    @property
+    def has_effect(self) -> bool:  # type: ignore[override]
+        return not self.inside
 
     @property
     def reads(self) -> list[Value]:
@@ -310,6 +320,8 @@ class Trace:
     guards: list[Any] = field(default_factory=list)
     tangents: list[tuple[int, Value]] = field(default_factory=list)  # number of a result, and its gradient
     gradients: list[tuple[Value, Value | None]] = field(default_factory=list)  # a leaf and its gradient, if it has one
+    tensors: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id: a tensor, its node at first
+    outside: list[Any] = field(default_factory=list)  # those of them that two traces have in common
     settings: dict[int, Any] = field(default_factory=dict)  # by id of an optimizer: it, and its options
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import has_hooks
-from .graph import ARGUMENT, CAPTURED, GRAD, Trace
+from .graph import Trace
 
 
 class Guards:
@@ -14,23 +13,22 @@ class Guards:
 
     def __init__(self, trace: Trace) -> None:
         self._items = trace.guards
-        self._captured = [(v.name, v.tensor, v.array, v.tensor._fn) for v in trace.values
-                          if v.kind == CAPTURED or (v.kind == GRAD and v.tensor is not None)]
-        self._captured = [row for row in self._captured if row[1]._array is row[2]]
         places = {id(v.tensor): v.place for v in trace.arguments}
+        outside = {id(x) for x, _ in trace.outside}
+        self._captured = [(x, x._array, node) for x, node in trace.outside if id(x) not in places]
         self._grads = [(places.get(key, -1), leaf, _layout(before)) for key, (leaf, before) in
-                       trace.grads_at_entry.items()]
-        self._hooked = [v.place for v in trace.arguments if v.kind == ARGUMENT and v.tensor._fn is not None]
+                       trace.grads_at_entry.items() if key in places or key in outside]
+        self._hooked = [v.place for v in trace.arguments if v.tensor._fn is not None]
 
     def failed(self, leaves: Any) -> str | None:
         """What is not as it was, or None."""
-        for name, tensor, array, node in self._captured:
+        for tensor, array, node in self._captured:
             if tensor._array is not array:
-                return f"{name}, a tensor from outside, has other memory"
+                return f"a tensor from outside of shape {list(tensor.shape)} has other memory"
             if tensor._fn is not node:
-                return f"{name}, a tensor from outside, has another history"
+                return f"a tensor from outside of shape {list(tensor.shape)} has another history"
             if node is not None and node.extra is not None and has_hooks(node):
-                return f"{name}, a tensor from outside, has a hook"
+                return f"a tensor from outside of shape {list(tensor.shape)} has a hook"
         for place in self._hooked:
             if has_hooks(leaves[place]._fn):
                 return f"argument {place} has a hook"
@@ -49,5 +47,3 @@ def _layout(grad: Any) -> Any:
         return None
     return grad._array.shape, grad._array.strides, grad._array.dtype, grad._fn is not None
 
-
-__all__ = ["AccumulateGrad", "Guards"]

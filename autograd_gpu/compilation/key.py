@@ -21,13 +21,17 @@ class Unfit(Exception):
 def key_of(leaves: Sequence[Any], spec: Any) -> Any:
     """The key; Unfit if there is none."""
     words = [_tensor_word(x) if isinstance(x, Tensor) else _word(x) for x in leaves]
-    key = (spec, MODES.bits, get_default_dtype(), str(get_default_device()), float32_matmul.precision,
-           *words, *shared_memory(leaves))
+    key = (spec, *modes(), *words, *shared_memory(leaves))
     try:
         hash(key)
     except TypeError:
         raise Unfit("an argument is neither a tensor nor hashable; pass tensors, numbers and strings") from None
     return key
+
+
+def modes() -> tuple[Any, ...]:
+    """The settings of the thread and of the process that decide about what a call does."""
+    return MODES.bits, get_default_dtype(), str(get_default_device()), float32_matmul.precision
 
 
 def _word(x: Any) -> Any:

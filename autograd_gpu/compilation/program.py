@@ -63,6 +63,7 @@ class Program:
         self._lines: dict[int, graph.Node] = {}
         self._written = {v.root for node in nodes for v in node.writes}
         self._owners = {v.root: v for v in outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
+        self._arguments = [v for v in parameters if v.kind == ARGUMENT]
         self.run = self._write(name, parameters)
 
     # ---- text --------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class Program:
             return
         name = self._names[v] = _identifier(v.name)
         if v.kind == GRAD:
-            self._w(f"{name} = {self._tensor_of(v)}._grad._array")
+            self._w(f"{name} = {self._tensor_of(v.tensor)}._grad._array")
         elif v.kind == CAPTURED:
             self._scope[name] = v.array
         elif v.kind == CONSTANT:
@@ -144,12 +145,10 @@ class Program:
             self._scope[name] = value
         return name
 
-    def _tensor_of(self, v: Value) -> str:
-        """The text for the tensor of a value from outside."""
-        if v.kind == ARGUMENT:
-            return self._parameter(v)
-        owner = next((o for o in self._owners.values() if o.kind == ARGUMENT and o.tensor is v.tensor), None)
-        return self._bind(v.tensor, "t") if owner is None else self._parameter(owner)
+    def _tensor_of(self, tensor: Any, place: int = -1) -> str:
+        """The text for a tensor from outside."""
+        owner = next((o for o in self._arguments if o.place == place or o.tensor is tensor), None)
+        return self._bind(tensor, "t") if owner is None else self._parameter(owner)
 
     def _text(self, a: Any) -> str:
         if isinstance(a, Value):
@@ -214,9 +213,9 @@ class Program:
         if owner is None:
             tensor = "None"
         elif owner.kind == GRAD:
-            tensor = f"{self._tensor_of(owner)}._grad"
+            tensor = f"{self._tensor_of(owner.tensor)}._grad"
         else:
-            tensor = self._tensor_of(owner)
+            tensor = self._tensor_of(owner.tensor)
         self._w(f"write({tensor}, {self._names[node.target]}, {self._names[node.source]})")
 
     def _Draw(self, node: graph.Draw) -> None:
@@ -233,7 +232,8 @@ class Program:
         array = "None" if value is None else self._names[value]
         if value is not None and value.kind == CONSTANT and value.root not in self._written:
             array = f"{array}.copy()"
-        self._w(f"set_grad({self._tensor_of(node.leaf)}, {array})")
+        if not node.inside:
+            self._w(f"set_grad({self._tensor_of(node.tensor, node.place)}, {array})")
 
     def _Routine(self, node: graph.Routine) -> None:
         call = f"{self._bind(node.run, 'routine')}()"

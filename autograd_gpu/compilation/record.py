@@ -20,12 +20,14 @@ from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, TANGENT, Output, SetGrad, Trace
+from .key import modes
 from .tracer import Tracer, options_of
 from .watching import Watch
 
 _LOCK = threading.Lock()
 _OPEN: list[Tracer] = []
 _UNWATCHED: Any = TensorBase.__dict__["array"]
+_GRAD: Any = Tensor.__dict__["grad"]
 
 
 def _read(self: TensorBase) -> Any:
@@ -35,19 +37,27 @@ def _read(self: TensorBase) -> Any:
     return self._array
 
 
+def _grad(self: Tensor) -> Any:
+    """`grad` in the same time: whether there is one counts."""
+    if MODES.stack and (level := current_tracer()) is not None:
+        level.asked_grad(self)
+    return _GRAD.fget(self)
+
+
 @contextmanager
 def reads_told(tracer: Tracer) -> Iterator[None]:
     """Has `Tensor.array` tell tracers of reads; it costs nothing while none is on."""
     with _LOCK:
         _OPEN.append(tracer)
         TensorBase.array = property(_read, doc=_UNWATCHED.__doc__)  # type: ignore[assignment,method-assign]
+        Tensor.grad = property(_grad, _GRAD.fset, _GRAD.fdel, _GRAD.__doc__)  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
         with _LOCK:
             _OPEN.remove(tracer)
             if not _OPEN:
-                TensorBase.array = _UNWATCHED  # type: ignore[method-assign]
+                TensorBase.array, Tensor.grad = _UNWATCHED, _GRAD  # type: ignore[method-assign]
 
 
 def record(
@@ -58,7 +68,7 @@ def record(
     given: the leaves of the arguments. optimizers: those that earlier calls have stepped. An argument with a history is
     replaced by a leaf, so that the backward that is recorded ends there.
     """
-    tracer = Tracer(fullgraph)
+    tracer, before = Tracer(fullgraph), modes()
     leaves = [_leaf(x) for x in given]
     args, kwargs = structure.unflatten(leaves)
     arguments = [tracer.argument(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
@@ -71,15 +81,17 @@ def record(
         with watch:
             result = fn(*args, **kwargs)
         tracer.flush()
+    if modes() != before:
+        tracer.refuse("the call leaves a mode of the thread changed", "set it outside of the function")
+    if [id(x) for x in pytrees.flatten((args, kwargs))[0]] != [id(x) for x in leaves]:
+        tracer.refuse("the call changes a container among its arguments", "return what is new")
     found, spec = pytrees.flatten(result)
     outputs = [_output(tracer, x) for x in found]
     if any(o.requires_grad for o in outputs):
         _record_backward(tracer, outputs)
     trace = Trace(list(dict.fromkeys(arguments)), list(tracer.values.values()), tracer.nodes, outputs, spec)
     trace.grads_at_entry = {id(e.leaf): (e.leaf, e.before) for e in tracer.journal.values()}
-    for v in trace.values:
-        if v.kind == GRAD:
-            trace.grads_at_entry.setdefault(id(v.tensor), (v.tensor, v.tensor._grad))
+    trace.tensors = tracer.tensors
     trace.tangents, trace.gradients = tracer.tangents, tracer.gradients
     trace.settings, trace.guards = tracer.settings, list(watch.items.values())
     _check(tracer, watch, trace, given)
@@ -194,12 +206,14 @@ def _check(tracer: Tracer, watch: Watch, trace: Trace, leaves: Sequence[Any]) ->
     for optimizer, options in trace.settings.values():
         if options_of(optimizer) != options:
             tracer.refuse("the call changes options of an optimizer", "change them outside of the function")
-    if any(isinstance(n, SetGrad) and n.leaf.kind == ARGUMENT and n.leaf.tensor is not leaves[n.leaf.place]
-           for n in trace.nodes):
+    if any(isinstance(n, SetGrad) and n.place >= 0 and n.tensor is not leaves[n.place] for n in trace.nodes):
         tracer.refuse("backward() inside of the call reaches the history of an argument", "compile what encloses both")
-    if any(v.tensor._fn is not v.node for v in trace.values if v.kind in (ARGUMENT, CAPTURED)):
-        tracer.refuse("a tensor from outside gets another history, or another requires_grad",
+    if any(v.tensor._fn is not v.node for v in trace.arguments):
+        tracer.refuse("an argument gets another history, or another requires_grad",
                       "write to a clone() of it, or do it outside of the function")
+    if any(o.tensor is not None and o.tensor._grad is not None and id(o.tensor) not in trace.tensors
+           and id(o.tensor) not in tracer.places for o in trace.outputs):
+        tracer.refuse("a result has a .grad", "return the .grad as a result of its own")
     roots = {v.root for v in trace.arguments}
     if any(v.root in roots for v in trace.values if v.kind in (CAPTURED, CONSTANT, GRAD)):
         tracer.refuse("an argument shares memory with a tensor that the function knows by itself",

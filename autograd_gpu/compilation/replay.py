@@ -11,7 +11,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
-from .passes.dead import dead
+from .passes import dead, simplify
 from .program import Program
 from .record import again
 
@@ -23,6 +23,7 @@ class Replay:
 
     def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
+        simplify(trace)
         self._places = [v.place for v in trace.arguments]
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
         self._outside = [v for v in trace.values if v.kind != RESULT]
@@ -133,9 +134,10 @@ class Replay:
             same = made is value.tensor
             return lambda leaves, array, results: self._tensor(value, leaves) if same else alias(
                 self._tensor(value, leaves))
-        leaf = next((n.leaf for n in self.trace.nodes if isinstance(n, graph.SetGrad) and n.value is value), None)
-        if value.kind == GRAD or leaf is not None:
-            return lambda leaves, array, results: _grad_of(self._tensor(leaf or value, leaves), array)
+        setting = next((n for n in self.trace.nodes if isinstance(n, graph.SetGrad) and n.value is value), None)
+        if value.kind == GRAD or (setting is not None and not setting.inside):
+            place, leaf = (-1, value.tensor) if setting is None else (setting.place, setting.tensor)
+            return lambda leaves, array, results: _grad_of(leaf if place < 0 else leaves[place], array)
         written = {v.root for n in self.trace.nodes for v in n.writes}
         constant = {v.root for v in self._outside if v.kind == CONSTANT} - written
         if value.root in constant:

@@ -18,6 +18,7 @@ def resolve(a: Trace, b: Trace) -> None:
     """Tells captured tensors from constants: the same array in both traces is one from outside, read at each call."""
     first = {id(v.array) for v in a.values if v.kind in (CONSTANT, CAPTURED)}
     known = {id(v.array) for v in b.values if v.kind in (CONSTANT, CAPTURED)} & first
+    b.outside = [b.tensors[key] for key in b.tensors.keys() & a.tensors.keys()]
     for trace in (a, b):
         for v in trace.values:
             if v.kind == CONSTANT and id(v.array) in known:
@@ -27,6 +28,8 @@ def resolve(a: Trace, b: Trace) -> None:
 def difference(a: Trace, b: Trace) -> str | None:
     """What differs between two traces, or None if they did the same."""
     resolve(a, b)
+    if any(x._fn is not node for x, node in b.outside):
+        return "a tensor from outside gets another history, or another requires_grad; write to a clone() of it"
     numbers: tuple[dict[Value, int], dict[Value, int]] = ({}, {})
     for i, (x, y) in enumerate(zip_longest(a.nodes, b.nodes)):
         if x is None or y is None:
@@ -34,6 +37,10 @@ def difference(a: Trace, b: Trace) -> str | None:
         where = f"operation {i}, {y.name}"
         if type(x) is not type(y) or x.name != y.name:
             return f"operation {i} is {x.name} in one call, and {y.name} in the next one"
+        if isinstance(x, graph.SetGrad) and isinstance(y, graph.SetGrad):
+            if x.place != y.place or (x.value is None) != (y.value is None):
+                return "the .grad of another tensor is set in the next call"
+            y.inside = y.place < 0 and x.tensor is not y.tensor
         if x.phase != y.phase or not alike(x.word(), y.word()):
             return f"{where}, got other options in the next call: {_shown(x)} and {_shown(y)}"
         if isinstance(y, graph.Look) and _is_captured(y.value, b):
@@ -68,8 +75,7 @@ def _is_captured(value: Value, trace: Trace) -> bool:
 
 
 def _values(node: graph.Node) -> list[Value]:
-    more = [node.leaf] if isinstance(node, graph.SetGrad) else []
-    return [*node.reads, *more, *node.made()]
+    return [*node.reads, *node.made()]
 
 
 def _different(xs: Iterable[Value], ys: Iterable[Value], numbers: tuple[dict[Value, int], dict[Value, int]]) -> str:

@@ -41,8 +41,12 @@ class GradJournal(journals.Journal):
         super().__init__()
         self._tracer = weakref.ref(tracer)
 
+    def entry(self, leaf: Any) -> None:
+        """Takes down the `.grad` of a leaf at the first time."""
+        super().note(leaf, False)
+
     def note(self, leaf: Any, adds: bool) -> None:
-        super().note(leaf, adds)
+        self.entry(leaf)
         if (tracer := self._tracer()) is not None:
             tracer.grad_changes(leaf)
 
@@ -54,6 +58,8 @@ class Tracer(Tracing):
         self.values: dict[int, Value] = {}  # by the id of the array, which the value keeps alive
         self.nodes: list[graph.Node] = []
         self.journal = GradJournal(self)
+        self.tensors: dict[int, tuple[Any, Any]] = {}
+        self.places: dict[int, int] = {}  # by the id of an argument
         self.refused: str | None = None
         self.fullgraph = fullgraph
         self.settings: dict[int, Any] = {}
@@ -78,6 +84,7 @@ class Tracer(Tracing):
     def argument(self, place: int, x: Tensor) -> Value:
         """Makes a leaf of the arguments a value; one that comes twice is one value."""
         self._watch(x)
+        self.places.setdefault(id(x), place)
         known = self.values.get(id(x._array))
         return self.new("x", ARGUMENT, x._array, tensor=x, place=place, node=x._fn) if known is None else known
 
@@ -86,7 +93,11 @@ class Tracer(Tracing):
         array = x._array
         known = self.values.get(id(array))
         if known is not None:
+            if known.kind != RESULT and id(x) not in self.tensors:
+                self.tensors[id(x)] = x, x._fn
+                self._watch(x)
             return known
+        self.tensors[id(x)] = x, x._fn
         self._watch(x)
         if type(x) is Float8Tensor:
             self.refuse("a float8 tensor from outside is used", "convert it before the call")
@@ -94,18 +105,19 @@ class Tracer(Tracing):
             return self.new("param", CAPTURED, array, tensor=x, node=x._fn)
         owner = self._owner_of_grad(x)
         if owner is not None:
-            return self.new("grad", GRAD, array, tensor=owner.tensor)
+            return self.new("grad", GRAD, array, tensor=owner)
         return self.new("const", CONSTANT, array, tensor=x, content=array.copy(), node=x._fn, fixed=True)
 
-    def _owner_of_grad(self, x: TensorBase) -> Value | None:
-        """The value whose tensor has x as its `.grad`."""
+    def _owner_of_grad(self, x: TensorBase) -> Any:
+        """The tensor that had x as its `.grad` when it was first asked for that, or has it now."""
+        for entry in self.journal.values():
+            if entry.before is not None and entry.before._array is x._array:
+                return entry.leaf
         for value in self.values.values():
             grad = getattr(value.tensor, "_grad", None)
             if grad is not None and grad._array is x._array:
-                return value
-        for entry in self.journal.values():
-            if entry.before is not None and entry.before._array is x._array:
-                return self.value(entry.leaf)
+                self.journal.entry(value.tensor)
+                return value.tensor
         return None
 
     def _watch(self, x: TensorBase) -> None:
@@ -114,7 +126,8 @@ class Tracer(Tracing):
         if storage is None:
             self._unstored.append(weakref.ref(x))
         elif storage is not INFERENCE_STORAGE and id(storage) not in self._storages:
-            self._storages[id(storage)] = [storage, storage.version, 0]
+            new = any((t := ref()) is not None and t._storage is storage for ref in self._unstored)
+            self._storages[id(storage)] = [storage, 0 if new else storage.version, 0]
 
     def unnoted_writes(self) -> bool:
         """Whether memory was written to beside the ops."""
@@ -129,6 +142,7 @@ class Tracer(Tracing):
         """Appends an instruction."""
         self.flush()
         node.phase = self.phase or ("forward" if THREAD.state.task is None else "backward")
+        node.region = self.region
         self.nodes.append(node)
 
     # ---- notes -------------------------------------------------------------------------------------
@@ -242,6 +256,11 @@ class Tracer(Tracing):
         self.flush()
         self._pending = leaf, leaf._grad
 
+    def asked_grad(self, x: TensorBase) -> None:
+        self.flush()
+        if self.value(x).kind != RESULT:
+            self.journal.entry(x)
+
     def flush(self) -> None:
         """Notes the `.grad` that was set last."""
         if self._pending is None:
@@ -250,7 +269,8 @@ class Tracer(Tracing):
         if leaf._grad is before:
             return
         value = None if leaf._grad is None else self.value(leaf._grad)
-        node = graph.SetGrad(leaf=self.value(leaf), value=value)
+        self.value(leaf)
+        node = graph.SetGrad(tensor=leaf, place=self.places.get(id(leaf), -1), value=value)
         node.phase = self.phase or "forward"
         self.nodes.append(node)
 

@@ -12,6 +12,7 @@ import functools
 import sys
 import sysconfig
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ class Item:
         now = self.now()
         if now is not self.expected and not equal(now, self.expected):
             return False
-        return self.snapshot is None or alike(snapshot(now), self.snapshot)
+        return self.snapshot is None or alike(self.snapshot, snapshot(now))
 
 
 class CellItem(Item):
@@ -91,18 +92,23 @@ def equal(a: Any, b: Any) -> bool:
     return isinstance(a, (*_PLAIN, np.dtype, np.generic, slice)) and bool(a == b)
 
 
-def snapshot(x: Any) -> Any:
-    """The elements of a list, dict or set; None for anything else."""
-    if type(x) is list or type(x) is set:
-        return list(x) if len(x) <= LONGEST else [len(x)]
-    if isinstance(x, dict):
-        return [part for item in x.items() for part in item] if len(x) <= LONGEST else [len(x)]
-    return None
+def snapshot(x: Any, depth: int = 3) -> Any:
+    """The elements of a list, dict, set or deque, with those of the containers among them; None for anything else."""
+    if not isinstance(x, (list, dict, set, deque)) or not depth:
+        return None
+    if len(x) > LONGEST:
+        return [len(x)]
+    elements = [part for item in x.items() for part in item] if isinstance(x, dict) else list(x)
+    return [(element, snapshot(element, depth - 1)) for element in elements]
 
 
 def alike(a: Any, b: Any) -> bool:
     """Whether two snapshots are the same."""
-    return len(a) == len(b) and all(x is y or equal(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is tuple:
+        return (a[0] is b[0] or equal(a[0], b[0])) and (a[1] is b[1] or alike(a[1], b[1]))
+    if type(a) is not list or type(b) is not list:
+        return equal(a, b)
+    return len(a) == len(b) and all(map(alike, a, b))
 
 
 def is_ours(filename: str) -> bool:

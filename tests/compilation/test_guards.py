@@ -204,6 +204,19 @@ def test_grad_at_entry():
     assert held is w.grad
 
 
+def test_whether_there_is_a_grad():
+    w = ag.ones(3, requires_grad=True)
+    f = ag.compile(lambda x: x * 2 if w.grad is None else x * 3)
+    for grad in (None, ag.ones(3), None):
+        w.grad = grad
+        assert [f(ag.ones(1)).item() for _ in range(4)] == [2.0 if grad is None else 3.0] * 4
+
+
+def test_containers_in_containers():
+    table = {"rows": [[1.0], [2.0]]}
+    check(lambda x: x * ag.tensor(table["rows"][0]), lambda: table["rows"][0].__setitem__(0, 4.0), reason="table")
+
+
 def test_options_of_an_optimizer_stay_live():
     def start():
         ag.manual_seed(0)
@@ -240,7 +253,6 @@ def test_eight_programs():
         return x * box["n"]
 
     g = ag.compile(f)
-
 
     def calls():
         for n in range(10):

@@ -241,6 +241,19 @@ def grad_of_an_argument():
     return f, []
 
 
+@program
+def leaves_made_inside():
+    w = weight(3, 3)
+
+    def f(x):
+        z, v = x.detach().requires_grad_(), w.detach().requires_grad_()
+        ((z @ v) ** 2).sum().backward()
+        (x @ w).sum().backward()
+        return z.grad, v.grad
+
+    return f, [w]
+
+
 def training(make, **options):
     def start():
         m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))

@@ -161,7 +161,7 @@ def scheduler():
 @refused("the call changes options of an optimizer")
 def options_after_the_step():
     def halve(o):
-        o.param_groups[0]["lr"] *= 0.5
+        vars(o)["param_groups"][0]["lr"] *= 0.5  # code that names o.param_groups is found earlier
 
     return trained(halve)[2]
 
@@ -169,10 +169,9 @@ def options_after_the_step():
 @refused("the call changes options of an optimizer")
 def options_before_the_step():
     _, o, step = trained()
-    groups = o.param_groups
 
     def f(x):
-        next(iter(groups)).update(lr=groups[0]["lr"] * 0.5)
+        vars(o)["param_groups"][0]["lr"] *= 0.5
         return step(x)
 
     return f
@@ -297,6 +296,28 @@ def disabled():
     return lambda x: inner(x) + 1
 
 
+@refused("the call leaves a mode of the thread changed")
+def mode_left_on():
+    def f(x):
+        y = x * 2
+        ag.set_grad_enabled(not ag.is_grad_enabled())
+        return y.detach()
+
+    return f
+
+
+@refused("another history, or another requires_grad")
+def history_of_what_is_outside():
+    b = ag.zeros(4, 3)
+
+    def f(x):
+        b.detach_()
+        b.add_(x)
+        return b * 1
+
+    return f
+
+
 def calls(f, count=7):
     random, seen = np.random.default_rng(1), []
     for _ in range(count):
@@ -368,6 +389,12 @@ def test_inside_of_a_transform_it_is_python():
     for _ in range(3):
         assert outer(ag.ones(2)) == 4
     assert (outer.counts.compiled, f.counts.traced) == (1, 0)
+
+
+def test_containers_among_the_arguments():
+    f = ag.compile(lambda x, found: found.append(x))
+    with pytest.warns(UserWarning, match="changes a container among its arguments"):
+        f(ag.ones(2), [])
 
 
 def test_a_tensor_from_outside_in_the_memory_of_an_argument():

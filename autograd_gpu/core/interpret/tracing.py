@@ -33,6 +33,7 @@ class Tracing(Interpreter):
 
     is_transform = nests_reverse = False
     traces = True
+    region, regions = 0, 0  # the recomputation of a checkpoint that runs, and how many there were
 
     def run(
         self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any], wrap: Callable[..., Any] | None = None
@@ -118,6 +119,10 @@ class Tracing(Interpreter):
 
     def read(self, x: TensorBase) -> None:
         """The values of x are read beside the ops."""
+        raise NotImplementedError
+
+    def asked_grad(self, x: TensorBase) -> None:
+        """The `.grad` of x is asked for."""
         raise NotImplementedError
 
     def refuse(self, cause: str, instead: str) -> None:

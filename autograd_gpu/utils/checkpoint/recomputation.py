@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.interpret.duals import Forward
 from ...core.interpret.interpreters import replaced
+from ...core.interpret.tracing import Tracing, tracer
 from ...modes import MODES
 from ...random.replay import GeneratorReplay, GeneratorSnapshot
 
@@ -21,8 +22,22 @@ def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
     Levels of forward mode stay on, so that recomputed tensors have their tangents.
     """
     levels = tuple([level for level in MODES.stack if isinstance(level, Forward) or level.only_watches or level.traces])
-    with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
+    with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot), _region(tracer()):
         yield
+
+
+@contextmanager
+def _region(level: Tracing | None) -> Iterator[None]:
+    """Has a trace note that what runs inside is a recomputation."""
+    if level is None:
+        yield
+        return
+    outer, level.regions = level.region, level.regions + 1
+    level.region = level.regions
+    try:
+        yield
+    finally:
+        level.region = outer
 
 
 class Anew:
