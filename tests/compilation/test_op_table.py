@@ -25,7 +25,9 @@ OPS = [row for row in ROWS if row.op in REGISTRY]
 ALLOWED = (  # why a call may stay eager
     "the size of the result of", "a generator is seeded", "ag.tensor copies the values of an array",
 )  # fmt: skip
-READS = ("scatter_prod",)  # ops whose derivative looks at indices
+READS = (  # calls that look at values: at indices, at offsets, at whether two tensors are equal
+    "scatter_prod", "scatter_reduce", "index_reduce", "masked_scatter", "equal", "allclose", "EmbeddingBag", "quantile",
+)  # fmt: skip
 
 
 def derived(run, order):
