@@ -12,9 +12,11 @@ from typing import Any
 from .. import pytrees
 from ..core.interpret.interpreters import only_watched
 from ..core.interpret.tracing import inlineable
+from ..core.tensor import Tensor
 from ..core.thread_state import THREAD
 from ..errors import warn_user
 from ..modes import MODES, RECORDING_MASK
+from .explain import Explanation, explanation, readable
 from .graph import CompileError, Trace
 from .guards import Guards
 from .key import Unfit, key_of
@@ -68,6 +70,30 @@ class Compiled:
         self._warned: set[str] = set()
         self.counts = Counts()
         self.recompiles: list[str] = []
+        self._specs: dict[int, Any] = {}
+
+    def explain(self) -> Explanation:
+        """What was compiled on this thread, and what was not, with the reason, file and line.
+
+        >>> double = ag.compile(lambda x: x * 2)
+        >>> _ = [double(ag.ones(3)) for _ in range(3)]
+        >>> print(double.explain())
+        program 0: (x: f32[3]), 1 of 1 instructions, 0 bytes saved; 1 mul
+        """
+        return explanation(self._kinds.values())
+
+    def print_readable(self, print_output: bool = True) -> str:
+        """The programs of this thread as Python; printed, too, unless `print_output` is False.
+
+        >>> double = ag.compile(lambda x: x * 2)
+        >>> _ = [double(ag.ones(3)) for _ in range(3)]
+        >>> "mul" in double.print_readable(print_output=False)
+        True
+        """
+        text = readable(self._kinds.values())
+        if print_output:
+            print(text)
+        return text
 
     def __getattr__(self, name: str) -> Any:
         if name == "_fn":
@@ -83,7 +109,7 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if MODES.bits > RECORDING_MASK and not only_watched() and MODES.stack:
             return self._fn(*args, **kwargs)  # inside of a transform or of another trace
-        leaves, spec = pytrees.flatten((args, kwargs))
+        leaves, spec = self._parts(args, kwargs)
         try:
             self._check_modes()
             key = key_of(leaves, spec)
@@ -103,6 +129,15 @@ class Compiled:
         if reason is not None and kind.last is None:
             self._note_recompile(reason)
         return self._record(kind, args, kwargs, leaves, spec)
+
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The leaves of the arguments and their structure, which is known for tensors by place."""
+        if not kwargs and all(isinstance(x, Tensor) for x in args):
+            spec = self._specs.get(len(args))
+            if spec is None:
+                spec = self._specs[len(args)] = pytrees.flatten((args, kwargs))[1]
+            return args, spec
+        return pytrees.flatten((args, kwargs))
 
     @property
     def _kinds(self) -> dict[Any, Kind]:

@@ -6,13 +6,17 @@ from typing import Any
 
 from ..core.graph.node import has_hooks
 from .graph import Trace
+from .watching import MISSING, Item
 
 
 class Guards:
     """The guards of one trace: tensors from outside, `.grad`s, and what the code of the call names."""
 
     def __init__(self, trace: Trace) -> None:
-        self._items = trace.guards
+        # Items whose value may be the same object with another content are asked always, others if it is another one.
+        self._items = [item for item in trace.guards if item.snapshot is not None or type(item) is not Item]
+        self._plain = [(item.container.get, item.key, item.expected, item) for item in trace.guards
+                       if item.snapshot is None and type(item) is Item]
         places = {id(v.tensor): v.place for v in trace.arguments}
         outside = {id(x) for x, _ in trace.outside}
         self._captured = [(x, x._array, node) for x, node in trace.outside if id(x) not in places]
@@ -35,6 +39,9 @@ class Guards:
         for place, leaf, layout in self._grads:
             if _layout((leaf if place < 0 else leaves[place])._grad) != layout:
                 return "a .grad is another one at the beginning"
+        for get, key, expected, item in self._plain:
+            if get(key, MISSING) is not expected and not item.holds():
+                return f"{item.name} has changed"
         for item in self._items:
             if not item.holds():
                 return f"{item.name} has changed"

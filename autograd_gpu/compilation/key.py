@@ -51,7 +51,7 @@ def _tensor_word(x: Tensor) -> Any:
 def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
     """(i, j, distance of the addresses) for leaves that share memory."""
     arrays = [(i, x._array) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    if len(arrays) < 2:
+    if len(arrays) < 2 or (all(a.base is None for _, a in arrays) and len({id(a) for _, a in arrays}) == len(arrays)):
         return ()
     extents = [(i, array, *strides.extent(array)) for i, array in arrays]
     found = []

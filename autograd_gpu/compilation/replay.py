@@ -23,6 +23,7 @@ class Replay:
 
     def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
+        self.traced = len(trace.nodes)
         simplify(trace)
         self._places = [v.place for v in trace.arguments]
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
@@ -39,9 +40,9 @@ class Replay:
         trace = self.trace
         forward = [n for n in trace.nodes if n.phase != OUTSIDE]
         self._gradients = [g for _, g in trace.gradients if g is not None]
-        self._later = dead([n for n in trace.nodes if n.phase == OUTSIDE], self._gradients)
+        self.later = dead([n for n in trace.nodes if n.phase == OUTSIDE], self._gradients)
         made = {v for n in forward for v in n.made()}
-        reads = dict.fromkeys(v for n in self._later for v in n.reads)
+        reads = dict.fromkeys(v for n in self.later for v in n.reads)
         reads.update(dict.fromkeys(self._gradients))
         self.saved = [v for v in reads if v in made or v.kind == GRAD]
         self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
@@ -92,6 +93,13 @@ class Replay:
         run = again(self._fn, self._structure, leaves, numbers)
         CompiledBackward(linked, inputs, kept, compute, repeated(self._refusing(run), snapshot))
 
+    def backwards(self) -> list[Program]:
+        """The programs of the backward outside: those that have run, else that of all gradients."""
+        if not self._backwards and self._gradients:
+            everything = (1 << len(self.trace.gradients)) - 1
+            self._backwards[everything] = self._backward(everything)
+        return list(self._backwards.values())
+
     def _refusing(self, run: Callable[[], list[Tensor]]) -> Callable[[], list[Tensor]]:
         """`run`, unless the call writes to tensors outside, which would be written twice."""
         roots = {v.root for v in self._outside}
@@ -107,7 +115,7 @@ class Replay:
     def _backward(self, need: int) -> Program:
         """The program for the gradients in `need`."""
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
-        nodes = dead(self._later, wanted)
+        nodes = dead(self.later, wanted)
         parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
         return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside)
 

@@ -14,6 +14,8 @@ import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES
 _PACKAGE = __name__.partition(".")[0]
 _HERE = __file__.rpartition("/compilation/")[0]
 _STDLIB, _SITE = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
+# The top packages whose code is none of the user's: this one, and what it calls.
+_OURS = frozenset((_PACKAGE, "numpy", "scipy", "cupy", "cupyx", "threadpoolctl", "opt_einsum", "ml_dtypes"))
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW"))
 _CELLS = frozenset(("LOAD_DEREF", "STORE_DEREF", "LOAD_FROM_DICT_OR_DEREF"))
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"))
@@ -36,12 +40,19 @@ LONGEST = 1000  # elements of a container that are taken down
 class Item:
     """The value of a key of a dict, and what it was."""
 
-    __slots__ = ("container", "expected", "key", "name", "snapshot")
+    __slots__ = ("container", "elements", "expected", "key", "name", "snapshot")
 
     def __init__(self, container: Any, key: Any, name: str) -> None:
         self.container, self.key, self.name = container, key, name
         self.expected = self.now()
         self.snapshot = snapshot(self.expected)
+        # Of a container without others in it the elements, of which identity is tested first, without Python code.
+        nested = self.snapshot is None or any(type(pair) is not tuple or pair[1] is not None for pair in self.snapshot)
+        self.elements = None if nested else [element for element, _ in self.snapshot]
+
+    @property
+    def _parts(self) -> int:
+        return 2 if isinstance(self.expected, dict) else 1
 
     def now(self) -> Any:
         """The value that the key has now."""
@@ -52,6 +63,10 @@ class Item:
         now = self.now()
         if now is not self.expected and not equal(now, self.expected):
             return False
+        if self.elements is not None and now is self.expected and len(now) == len(self.elements) // self._parts:
+            found = chain.from_iterable(now.items()) if self._parts == 2 else now
+            if all(map(is_, found, self.elements)):
+                return True
         return self.snapshot is None or alike(self.snapshot, snapshot(now))
 
 
@@ -111,13 +126,15 @@ def alike(a: Any, b: Any) -> bool:
     return len(a) == len(b) and all(map(alike, a, b))
 
 
+def _is_library(fn: types.FunctionType) -> bool:
+    return (fn.__module__ or "").partition(".")[0] in _OURS or is_ours(fn.__code__.co_filename)
+
+
 def is_ours(filename: str) -> bool:
-    """Whether the code of a file is none of the user's: of this package, Python itself or NumPy."""
+    """Whether the code of a file is of this package or of Python."""
     if filename.startswith((_HERE, "<generated", "<frozen", "<compiled")):
         return True
-    if any(word in filename for word in _SITE):
-        return "/numpy/" in filename or "/cupy" in filename
-    return filename.startswith(_STDLIB)
+    return filename.startswith(_STDLIB) and not any(word in filename for word in _SITE)
 
 
 @functools.lru_cache(10_000)
@@ -177,7 +194,7 @@ class Watch:
                 self.function(part)
             fn = fn.func
         fn = getattr(fn, "__func__", fn)
-        if not isinstance(fn, types.FunctionType) or id(fn) in self._functions or is_ours(fn.__code__.co_filename):
+        if not isinstance(fn, types.FunctionType) or id(fn) in self._functions or _is_library(fn):
             return
         self._functions[id(fn)] = fn
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
@@ -186,13 +203,14 @@ class Watch:
     def _event(self, frame: types.FrameType, event: str, argument: Any) -> None:
         if self._before is not None:
             self._before(frame, event, argument)
-        if event != "call":
-            return
         code = frame.f_code
+        if event != "call" or code.co_name == "<module>":  # an import, which later calls do not do
+            return
         ours = self._ours.get(code)
         if ours is None:
-            library = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE  # also a dataclass's __init__
-            ours = self._ours[code] = (library or is_ours(code.co_filename)) and code not in MODULE_CALLS
+            package = frame.f_globals.get("__name__", "").partition(".")[0]  # also of a dataclass's __init__
+            ours = package in _OURS or is_ours(code.co_filename)
+            self._ours[code] = ours = ours and code not in MODULE_CALLS
         if ours:
             return
         if code in MODULE_CALLS:
@@ -220,7 +238,9 @@ class Watch:
         for attribute in path:
             if value is MISSING or isinstance(value, (TensorBase, *_PLAIN, np.ndarray)):
                 return
-            if isinstance(value, types.ModuleType) and is_ours(getattr(value, "__file__", None) or "<frozen"):
+            if isinstance(value, types.ModuleType) and (
+                value.__name__.partition(".")[0] in _OURS or is_ours(getattr(value, "__file__", None) or "<frozen")
+            ):
                 return
             name = f"{name}.{attribute}"
             items = _attribute(value, attribute, name)

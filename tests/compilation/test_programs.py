@@ -292,6 +292,54 @@ def zero_grad_in_place():
     return f, list(m.parameters())
 
 
+def clipped(clip):
+    def start():
+        m = nn.Linear(3, 2)
+        o = optim.SGD(m.parameters(), lr=0.1)
+
+        def f(x):
+            o.zero_grad()
+            (m(x) ** 2).sum().backward()
+            result = clip(m.parameters())
+            o.step()
+            return result
+
+        return f, list(m.parameters())
+
+    return start
+
+
+PROGRAMS["clip_grad_norm"] = clipped(lambda ps: nn.utils.clip_grad_norm_(ps, 0.1))
+PROGRAMS["clip_grad_value"] = clipped(lambda ps: nn.utils.clip_grad_value_(ps, 0.1))
+
+
+@program
+def averaged_model():
+    m = nn.Linear(3, 2)
+    a = optim.swa_utils.AveragedModel(m)
+
+    def f(x):
+        with ag.no_grad():
+            m.weight.add_(x[:2] * 0.1)
+        a.update_parameters(m)
+        return a(x)
+
+    return f, [*m.parameters(), *a.parameters(), a.n_averaged]
+
+
+@program
+def inlineable_hooks():
+    pack, unpack = ag.compile.inlineable(lambda t: t.half()), ag.compile.inlineable(lambda t: t.float())
+    w = weight(3, 3)
+
+    def f(x):
+        with ag.autograd.graph.saved_tensors_hooks(pack, unpack):
+            y = ((x @ w).tanh() * x).sin().sum()
+        return grad(y, [x, w])
+
+    return f, []
+
+
 @program
 def backward_outside():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.Dropout(0.5)), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...backend.cpu.pool import owns
 from ..graph import CONSTANT, RESULT, Call, Copy, Node, Trace, Value
 from .facts import Facts, aged, substitute
 
@@ -33,16 +34,23 @@ def _same_as(node: Node, facts: Facts) -> Value | None:
     if node.op.name in CLONES:
         source = args[0]
     elif node.op.name == "mul" and len(node.reads) == 2:
-        one = next((i for i, v in enumerate(args) if v.kind == CONSTANT and v.content.size and (v.content == 1).all()), -1)
+        one = next((i for i, v in enumerate(args) if _is_one(v)), -1)
         source = None if one < 0 or args[one].root in facts.written else args[1 - one]
     else:
         source = None
     if not isinstance(source, Value) or not facts.is_private(source) or made.root in facts.written:
         return None
     alike = source.shape == made.shape and source.dtype == made.dtype and source.array.strides == made.array.strides
-    if not alike or (source.array.base is not None and made.array.base is None and facts.escaping[made.root]):
-        return None  # a part of other memory would be shown
-    return None if facts.escaping[made.root] and source.root in facts.saved else source
+    if not alike:
+        return None
+    if facts.escaping[made.root]:  # the source is shown in its place, which must not be a part of other memory
+        whole = source.array.base is None or owns(source.array)
+        return source if whole and source.root not in facts.saved else None
+    return source
+
+
+def _is_one(v: Value) -> bool:
+    return v.kind == CONSTANT and bool(v.content.size) and bool((v.content == 1).all())
 
 
 def _without_copies(trace: Trace, nodes: list[Node]) -> list[Node]:
