@@ -18,4 +18,4 @@ def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:
             continue
         if grad.requires_grad:
             grad = tensor.grad = grad.detach()
-        grad.zero_()  # type: ignore[attr-defined]
+        grad.zero_()

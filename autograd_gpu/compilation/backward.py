@@ -26,7 +26,7 @@ class CompiledBackward(Node):
 
     __slots__ = ("_again", "_compute", "_homes", "_inputs", "_versions", "outputs")
 
-    outputs: int  # type: ignore[misc]
+    outputs: int
 
     def __init__(
         self, results: Sequence[Tensor], inputs: Sequence[Tensor], kept: Sequence[Tensor], compute: Any, again: Again

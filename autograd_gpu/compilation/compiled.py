@@ -113,8 +113,8 @@ class Compiled:
         try:
             self._check_modes()
             key = key_of(leaves, spec)
-        except Unfit as reason:
-            return self._eagerly(str(reason), args, kwargs)
+        except Unfit as unfit:
+            return self._eagerly(str(unfit), args, kwargs)
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds[key] = Kind()

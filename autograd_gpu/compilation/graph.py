@@ -255,7 +255,7 @@ class SetGrad(Node):
     name = "set grad"
 
     @property
-    def has_effect(self) -> bool:  # type: ignore[override]
+    def has_effect(self) -> bool:
         return not self.inside
 
     @property

@@ -21,6 +21,7 @@ from ..core.graph.storage import before_write, bump_version
 from ..core.interpret.implementation import explained
 from ..core.tensor import Tensor, wrap
 from . import graph
+from .emitters import Memory, emitted
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, TANGENT, Value
 
 _serial = itertools.count()
@@ -62,7 +63,8 @@ class Program:
         self._w = Source()
         self._lines: dict[int, graph.Node] = {}
         self._written = {v.root for node in nodes for v in node.writes}
-        self._owners = {v.root: v for v in outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
+        self._outside = list(outside)
+        self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
         self.run = self._write(name, parameters)
 
@@ -83,8 +85,10 @@ class Program:
         for v in self.returns:
             self._enter(v)
         last = self._last_uses()
+        fixed = self._written | {v.root for v in (*self._outside, *parameters)}
+        self._memory = Memory(self.nodes, self.returns, fixed)
         for i, node in enumerate(self.nodes):
-            begin = len(w.lines)
+            begin, self._number = len(w.lines), i
             getattr(self, f"_{type(node).__name__}")(node)
             self._lines.update(dict.fromkeys(range(begin + 1, len(w.lines) + 1), node))
             dying = [self._names[v] for v in last.get(i, ())]
@@ -179,6 +183,10 @@ class Program:
 
     def _Call(self, node: graph.Call) -> None:
         op, reads = node.op, node.reads
+        short = emitted(self._number, node, self._memory, self._text, self._bind)
+        if short is not None:
+            self._w(f"{self._make(node.outs[0])} = {short}")
+            return
         xp = namespace(*[v.array for v in reads]) if reads else np
         function = op.forward if op.cuda is None or xp is np else op.cuda
         args = [self._bind(xp, "xp") if xp is not np else "np", *map(self._text, node.args)]

@@ -152,7 +152,7 @@ def _call_fused(w: Source, op: OpDef, scope: dict[str, Any], recorded: bool) -> 
         scope["fused_rules"] = (op.fused, op.fused_cuda)
         arguments = _arguments(op, op.fused or op.fused_cuda)
         bits = GRAD_OFF | TRANSFORMED
-        w(f"traced = MODES.bits & {bits} == {bits} and MODES.stack[-1].traces")
+        w(f"traced = MODES.bits & {bits} == {bits} and MODES.stack[-1].is_trace")
         w(f"grads = MODES.stack[-1].fused({op.name!r}, fused_rules, g, {_needs(op)}{arguments}) if traced else None")
         w("if grads is None:")
         w.depth += 1

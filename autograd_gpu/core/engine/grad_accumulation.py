@@ -82,7 +82,7 @@ def accumulate(
         variable = None  # does not require grad any more
     if variable is not None:
         g = _cloned(g, variable._array) if on_tensors else g
-        if on_tensors and not create_graph and MODES.stack and MODES.stack[-1].traces:
+        if on_tensors and not create_graph and MODES.stack and MODES.stack[-1].is_trace:
             MODES.stack[-1].accumulate(leaf, variable, g)
         else:
             leaf.accumulate(variable, g, on_tensors)

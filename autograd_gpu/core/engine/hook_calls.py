@@ -60,7 +60,7 @@ def call_post_accumulate_hooks(node: Node, leaf: Tensor) -> None:
 def _refuse_traced() -> None:
     """A call that is being traced stays eager: nobody knows what a user's hook does."""
     for level in MODES.stack:
-        if level.traces:
+        if level.is_trace:
             level.refuse("a hook on a tensor or a node of the graph runs", "remove the hook, or do its work in the "
                          "function itself")
 

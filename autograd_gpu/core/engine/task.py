@@ -358,7 +358,7 @@ class GraphTask(TaskState):
             if g is None:
                 g = self._zeros_for_capture(node, nr, like)
             if g is None or on_tensors:
-                grads.append(self._traced(g) if g is not None and MODES.stack and MODES.stack[-1].traces else g)
+                grads.append(self._traced(g) if g is not None and MODES.stack and MODES.stack[-1].is_trace else g)
             else:
                 ordinary = type(g) is np.ndarray and g.base is None and g.dtype is like.dtype
                 array = g if ordinary else as_array(g, like.dtype)

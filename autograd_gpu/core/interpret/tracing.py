@@ -32,7 +32,7 @@ class Tracing(Interpreter):
     """The seams between the library and a trace; a subclass defines what is done with the notes."""
 
     is_transform = nests_reverse = False
-    traces = True
+    is_trace = True
     region, regions = 0, 0  # the recomputation of a checkpoint that runs, and how many there were
 
     def run(

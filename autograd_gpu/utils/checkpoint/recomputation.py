@@ -21,7 +21,8 @@ def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
     Policies outside do not see the calls inside, which are no part of the forward pass; a profile and a trace do.
     Levels of forward mode stay on, so that recomputed tensors have their tangents.
     """
-    levels = tuple([level for level in MODES.stack if isinstance(level, Forward) or level.only_watches or level.traces])
+    levels = tuple([level for level in MODES.stack
+                    if isinstance(level, Forward) or level.only_watches or level.is_trace])
     with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot), _region(tracer()):
         yield
 
