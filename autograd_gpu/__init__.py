@@ -108,8 +108,8 @@ if TYPE_CHECKING:
     from .amp.autocast_mode import autocast, is_autocast_enabled
     from .amp.grad_scaler import GradScaler
     from .compat import accelerator, backends, compiler, jit
-    from .compat.compiler import compile
     from .compat.torch_name import as_torch
+    from .compilation import compile
     from .cuda import Event as Event
     from .cuda import OutOfMemoryError as OutOfMemoryError
     from .cuda import Stream as Stream
@@ -242,7 +242,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = getattr_of(
         __name__, __config__="", amp="", distributed="", distributions="", func="", Event="cuda", GradScaler="amp",
         OutOfMemoryError="cuda", Stream="cuda", autocast="amp.autocast_mode", as_torch="compat.torch_name",
-        compile="compiler", is_autocast_enabled="amp.autocast_mode", vmap="func",
+        compile="compilation", is_autocast_enabled="amp.autocast_mode", vmap="func",
     )  # fmt: skip
 
 

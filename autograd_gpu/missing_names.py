@@ -38,7 +38,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("there are no sparse tensors; use index_select and index_add, or a dense tensor",
      "sparse sparse.* sparse_*_tensor sparse_bs* hspmm hsmm dsmm smm sspaddmm Tensor.to_sparse Tensor.coalesce "
      "Tensor.is_coalesced Tensor.indices Tensor.sparse_* Tensor.dense_dim optim.SparseAdam nn.modules.sparse_*"),
-    ("programs are not compiled or recorded; call the function itself, and save a state_dict by ag.save",
+    ("programs are not exported or saved; call the function itself or ag.compile it, and save a state_dict by ag.save",
      "jit.* fx fx.* export export.* onnx onnx.* _dynamo _inductor package cond while_loop compiler.*"),
     ("models are not downloaded; ag.load reads PyTorch's state dicts from a file",
      "hub hub.* utils.model_zoo"),

@@ -1,9 +1,10 @@
 """Second derivatives of a network with respect to its input, as physics-informed networks need them.
 
-Ours is `vmap(hessian(model))`, `laplacian`, `hessian_diagonal` and `hvp` with the method "auto"; further contenders are
-its other methods and a loop over gradients. PyTorch runs the same loop, torch.func vmap(jacfwd(jacrev(model))), JAX
-jit(vmap(hessian(model))). On CUDA our "auto" and PyTorch's loop run as CUDA graphs, too, and its torch.func through
-torch.compile, where the activation is the first. hessian_calls.py has the code.
+Ours is `vmap(hessian(model))`, `laplacian`, `hessian_diagonal` and `hvp` with the method "auto"; further contenders
+are its other methods, a loop over gradients, and "auto" and that loop by ag.compile. PyTorch runs the same loop,
+torch.func vmap(jacfwd(jacrev(model))), JAX jit(vmap(hessian(model))). On CUDA our "auto" and PyTorch's loop run as
+CUDA graphs, too, and its torch.func through torch.compile, where the activation is the first. hessian_calls.py has
+the code.
 
 Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
 (hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
@@ -28,7 +29,7 @@ from .common import device_kind, list_of, make_parser, require_agreement, run_wo
 from .graphed import NEED_CUDA, WARMUP, results_of
 from .hessian_calls import METHODS, Problem, calls_for
 from .peers import clock_for, load_peers
-from .report import COMPILED, LOOP, TORCH_GRAPH, Report
+from .report import COMPILED, LOOP, REPLAY, REPLAYED_LOOP, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "hessian"
@@ -42,6 +43,7 @@ PARTS = {  # name -> (label, quantity of hessian_calls, with backward)
     "diagonal": ("diagonal", "diagonal", False),
     "hvp": ("hvp", "hvp", False),
 }
+REPLAYS = (REPLAY, REPLAYED_LOOP)
 FOR_ALL = ("hessian", "backward")  # parts that every activation runs
 INPUTS, OUTPUTS = 2, 3  # (x, y) -> (u, v, p)
 WIDTHS = (64, 128, 256, 512, 1024)
@@ -131,13 +133,14 @@ def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType]
     problem = Problem(models.make_weights(case.sizes), x, case.activation, quantity, backward, args.device)
     with matmul_precision(case.precision, present, args.device):
         graphs = device_kind(args.device) == "cuda" and case.activation == args.activations[0] and quantity != "hvp"
-        calls = calls_for(problem, case.methods, present, graphs)
+        replays = LOOP in case.methods or len(case.sizes) == SMALL_LAYERS + 2
+        calls = calls_for(problem, case.methods, present, graphs, replays)
         results, notes = results_of(calls, lambda name, call: warmed(name, call)())
         modules = {name: present.get("torch" if name in (TORCH_GRAPH, COMPILED) else name, ag) for name in calls}
         require_agreement(results, TOLERANCE[case.precision], case.label)
         counts = {
             name: count(modules[name], call, problem)
-            for name, call in calls.items() if name not in NEED_CUDA
+            for name, call in calls.items() if name not in (*NEED_CUDA, *REPLAYS)
         }  # fmt: skip
         contenders = [Contender(name, call, clock_for(modules[name], args.device)) for name, call in calls.items()]
         quick = {"sample_s": 1e-4, "pause_s": 0.0} if args.tiny else {}
@@ -145,8 +148,8 @@ def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType]
 
 
 def warmed(name: str, call: Call) -> Call:
-    """The call, after those that come before a graph."""
-    for _ in range(WARMUP if name in NEED_CUDA else 0):
+    """The call, after those that come before a graph or a replay."""
+    for _ in range(WARMUP if name in (*NEED_CUDA, *REPLAYS) else 0):
         call()
     return call
 

@@ -14,7 +14,7 @@ import autograd_gpu as ag
 from . import models
 from .graphed import compiled, graphed
 from .peers import jax_device
-from .report import COMPILED, GRAPH, LOOP, OURS, TORCH_GRAPH
+from .report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, TORCH_GRAPH
 from .timing import Call
 
 METHODS = ("push", "pull", "nested", LOOP)  # of ours, beside what "auto" takes
@@ -187,7 +187,20 @@ def jax_derivative(jax: ModuleType, forward: Callable[[Any, Any], Any], quantity
 # ---- what to time ---------------------------------------------------------------------------
 
 
-def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, as_graph: bool = False) -> Call:
+Made = Callable[[ModuleType, Call], Call]  # of the work of a library: it as a graph, or compiled
+
+
+def as_it_is(lib: ModuleType, work: Call) -> Call:
+    return work
+
+
+def replayed(lib: ModuleType, work: Call) -> Call:
+    """Our work by ag.compile."""
+    fast: Call = lib.compile(work, fullgraph=True)
+    return fast
+
+
+def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, made: Made = as_it_is) -> Call:
     """What to time for a library with PyTorch's names; only a loop needs an x that requires grad."""
     model = models.sequential(lib, problem.weights, problem.activation, problem.device)
     parameters = list(model.parameters())
@@ -203,9 +216,7 @@ def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, as_grap
         derivs, pred = by(lib, model, x, direction)
         ((derivs**2).mean() + (pred**2).mean()).backward()
 
-    work = backward if problem.backward else derivatives
-    if as_graph:
-        work = graphed(lib, work)
+    work = made(lib, backward if problem.backward else derivatives)
 
     def with_backward() -> list[Any]:
         work()
@@ -215,13 +226,20 @@ def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, as_grap
 
 
 def calls_for(
-    problem: Problem, methods: list[str], present: dict[str, ModuleType], graphs: bool = False
+    problem: Problem, methods: list[str], present: dict[str, ModuleType], graphs: bool = False,
+    replays: bool = False,
 ) -> dict[str, Call]:
-    """Name -> what to time, ours first: "auto" under our name, then by methods; with `graphs` also as CUDA graphs."""
+    """Name -> what to time, ours first: "auto" under our name, then by methods.
+
+    graphs: also as CUDA graphs. replays: "auto" and our loop also by ag.compile.
+    """
     loop, auto = by_loop(problem.quantity, create_graph=problem.backward), by_transform(problem.quantity, "auto")
     calls = {OURS: eager_call(ag, problem, auto, is_loop=False)}
     if graphs:
-        calls[GRAPH] = eager_call(ag, problem, auto, is_loop=False, as_graph=True)
+        calls[GRAPH] = eager_call(ag, problem, auto, is_loop=False, made=graphed)
+    if replays:
+        calls[REPLAY] = eager_call(ag, problem, auto, is_loop=False, made=replayed)
+        calls[REPLAYED_LOOP] = eager_call(ag, problem, loop, is_loop=True, made=replayed)
     for method in methods:
         by = loop if method == LOOP else by_transform(problem.quantity, method)
         calls[method] = eager_call(ag, problem, by, is_loop=method == LOOP)
@@ -231,7 +249,7 @@ def calls_for(
         elif name == "torch":
             calls[name] = eager_call(module, problem, loop, is_loop=True)
             if graphs:
-                calls[TORCH_GRAPH] = eager_call(module, problem, loop, is_loop=True, as_graph=True)
+                calls[TORCH_GRAPH] = eager_call(module, problem, loop, is_loop=True, made=graphed)
                 calls[COMPILED] = eager_call(module, problem, by_compiler(problem.quantity), is_loop=False)
         else:
             calls[name] = eager_call(module, problem, by_torch_func(problem.quantity), is_loop=False)

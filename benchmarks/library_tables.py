@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .op_tables import APART, row
-from .report import COMPILED, GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, three_digits
+from .report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, SCALE, TORCH_GRAPH, three_digits
 
 TITLES = {
     OURS: "autograd_gpu",
     GRAPH: "our graph",
+    REPLAY: "our compiled",
+    REPLAYED_LOOP: "that loop compiled",
     TORCH_GRAPH: "PyTorch's graph",
     COMPILED: "torch.compile",
     LOOP: "a loop of ours",

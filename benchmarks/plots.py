@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import COMPILED, GRAPH, LOOP, OURS, SCALE, TORCH_GRAPH, Report, three_digits
+from .report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, SCALE, TORCH_GRAPH, Report, three_digits
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -19,6 +19,8 @@ COLOURS = {
     "nested": "#90cdf4",
     LOOP: "#bee3f8",
     GRAPH: "#2c5282",
+    REPLAY: "#38a169",
+    REPLAYED_LOOP: "#9ae6b4",
     TORCH_GRAPH: "#9c4221",
     COMPILED: "#dd8a50",
 }

@@ -39,7 +39,7 @@ PAGES = (
     "docs/distributed-scaling.md", "docs/generated/op-speed.md",
 )  # fmt: skip
 WORKLOADS = (
-    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
+    "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "pinn", "optimizer_step", "foreach",
     "saved_memory", "programs", "kernels", "ops", "host_time", "scaling",
 )  # fmt: skip
 NAMED = 8  # cases that were not measured, by name

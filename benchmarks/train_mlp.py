@@ -3,8 +3,9 @@
 Each library runs the step that its users write, on the same batches from the same weights.
 PyTorch: zero_grad(set_to_none=True), and the fastest of the optimizer's own variants (default,
 foreach, fused), which a note names. JAX: one jitted step that donates its state, Adam written
-out. On CUDA our step and PyTorch's run as CUDA graphs, too, PyTorch's also by torch.compile
-(graphed.py). All steps are checked against each other before they are timed.
+out. Ours runs by ag.compile, too. On CUDA our step and PyTorch's run as CUDA graphs, too,
+PyTorch's also by torch.compile (graphed.py). All steps are checked against each other before
+they are timed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from . import counting, models
 from .common import device_kind, make_parser, require_agreement, run_workload
 from .graphed import NEED_CUDA, WARMUP, Step, compiled, graphed, results_of
 from .peers import clock_for, jax_device, load_peers
-from .report import COMPILED, GRAPH, OURS, TORCH_GRAPH, Report
+from .report import COMPILED, GRAPH, OURS, REPLAY, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "train_mlp"
@@ -92,6 +93,11 @@ def eager_step(
 ) -> Call:
     """A training step on batches in turn."""
     return in_turn(lib, step_on(lib, weights, optimizer, device, **settings), batch, device)
+
+
+def replayed_step(weights: models.Weights, batch: int, optimizer: str, device: str) -> Call:
+    """Our step by ag.compile."""
+    return in_turn(ag, ag.compile(step_on(ag, weights, optimizer, device), fullgraph=True), batch, device)
 
 
 def graphed_step(
@@ -204,17 +210,18 @@ def steps_for(
     variant: str,
 ) -> dict[str, Call]:
     """Name -> a fresh step, ours first."""
-    steps, on_cuda = {OURS: eager_step(ag, weights, batch, optimizer, args.device)}, device_kind(args.device) == "cuda"
+    on_cuda, case = device_kind(args.device) == "cuda", (weights, batch, optimizer, args.device)
+    steps = {OURS: eager_step(ag, *case), REPLAY: replayed_step(*case)}
     if on_cuda:
-        steps[GRAPH] = graphed_step(ag, weights, batch, optimizer, args.device)
+        steps[GRAPH] = graphed_step(ag, *case)
     if "torch" in present:
         torch, settings = present["torch"], TORCH_VARIANTS[variant]
-        steps["torch"] = eager_step(torch, weights, batch, optimizer, args.device, **settings)
+        steps["torch"] = eager_step(torch, *case, **settings)
         if on_cuda:
-            steps[TORCH_GRAPH] = graphed_step(torch, weights, batch, optimizer, args.device, **settings)
-            steps[COMPILED] = compiled_step(torch, weights, batch, optimizer, args.device, **settings)
+            steps[TORCH_GRAPH] = graphed_step(torch, *case, **settings)
+            steps[COMPILED] = compiled_step(torch, *case, **settings)
     if "jax" in present:
-        steps["jax"] = jax_step(present["jax"], weights, batch, optimizer, args.device)
+        steps["jax"] = jax_step(present["jax"], *case)
     return steps
 
 
@@ -237,7 +244,8 @@ def measure(
     losses, refused = results_of(steps, lambda name, step: [step() for _ in range(CHECK_STEPS)])
     notes += refused
     require_agreement(losses, 1e-3, f"{label}: losses of the first {CHECK_STEPS} steps")
-    modules = {OURS: ag, GRAPH: ag, **present, **dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))}
+    modules = {**dict.fromkeys((OURS, REPLAY, GRAPH), ag), **present}
+    modules |= dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))
     contenders = [
         Contender(name, step, clock_for(modules[name], args.device)) for name, step in steps.items()
     ]

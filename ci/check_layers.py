@@ -24,8 +24,8 @@ LAYERS = {
     "core.dispatch": 2.9, "core.extend": 2.95,
     "random": 3.1, "ops": 3.2,
     "autograd": 4.1, "hooks": 4.3, "foreach": 4.3, "amp": 4.4, "distributed": 4.4,
-    "cuda": 5, "formulas": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5, "testing": 5,
-    "version": 5,
+    "compilation": 4.9, "cuda": 5, "formulas": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5,
+    "testing": 5, "version": 5,
     "nn": 6, "utils": 6, "func": 6.05, "optim": 6.1, "distributions": 6.2,
     "compat": 6.5,
     "": 7, "__main__": 8,  # "" is autograd_gpu/__init__.py, which shows everything to the user

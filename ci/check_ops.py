@@ -25,6 +25,12 @@ HOT = "each call reads it, and so few other lines run that the property would sh
 SLOT = {
     f"{PACKAGE}/autograd/backward.py": "each backward reads it, of each output and gradient",
     f"{PACKAGE}/autograd/context.py": "each backward of a Function reads it, of each gradient",
+    f"{PACKAGE}/compilation/backward.py": "the engine takes the arrays of the inputs",
+    f"{PACKAGE}/compilation/guards.py": "each compiled call reads it, of each tensor from outside",
+    f"{PACKAGE}/compilation/key.py": "each compiled call reads it, of each argument",
+    f"{PACKAGE}/compilation/record.py": "a value of a trace is an array",
+    f"{PACKAGE}/compilation/replay.py": "each compiled call reads it",
+    f"{PACKAGE}/compilation/tracer.py": "a value of a trace is an array",
     f"{PACKAGE}/cuda/graphed_step.py": "each replay reads it, of each input",
     f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",

@@ -19,6 +19,7 @@ from ..backend.cuda.foreach import list_norms
 from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers, Skip
 from ..backend.cuda.runtime import is_available
 from ..core.graph.storage import before_write, bump_version
+from ..core.interpret.tracing import refuse as refuse_traced
 from ..core.tensor import Tensor, wrap
 from ..modes import no_grad
 from ..ops import isfinite, maximum
@@ -103,6 +104,7 @@ class GradScaler:
 
     def _open_books(self, live: LiveNumbers | None) -> _Books:
         """Those of the capture, or of now."""
+        refuse_traced("a step of GradScaler", "call it outside of the compiled function")
         if live is None:
             return self._books
         if self not in live.held and self._books.stages:
@@ -126,6 +128,7 @@ class GradScaler:
 
     def _factor(self, outputs: Tensor) -> Any:
         """The scale; in a CUDA graph a tensor that each replay fills."""
+        refuse_traced("GradScaler.scale", "call it outside of the compiled function")
         live = live_numbers.current()
         if live is None:
             return self._scale

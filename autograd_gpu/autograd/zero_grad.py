@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
 
 
@@ -19,6 +18,4 @@ def zero_grad(tensors: Iterable[Tensor], set_to_none: bool) -> None:
             continue
         if grad.requires_grad:
             grad = tensor.grad = grad.detach()
-        before_write([grad])
-        grad.array[...] = 0
-        bump_version(grad)
+        grad.zero_()

@@ -1,64 +1,60 @@
-"""`torch.compile` and `torch.compiler` for programs that use them: functions stay what they are, with one warning."""
+"""PyTorch's `torch.compiler`: what a program asks of `ag.compile`."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar
 
-from ..missing_names import getattr_of, warn_once
+from ..compilation import compile, reset
+from ..core.interpret.tracing import refuse, tracer
+from ..missing_names import getattr_of
 
 T = TypeVar("T")
 __getattr__ = getattr_of(__name__)
 
 
-def compile(model: Any = None, *, disable: bool = False, **options: Any) -> Any:
-    """`model`, a function or a module, as it is, or a decorator that returns it; warns once that nothing is compiled.
-
-    The options of PyTorch's compiler are accepted; with `disable` there is no warning.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     net = ag.compile(ag.nn.Linear(2, 1))
-    >>> type(net).__name__
-    'Linear'
-    """
-    if not disable:
-        warn_once("compile", "compile returns what it is given: nothing is compiled here, and the function runs as "
-                             "Python. This is said once.")
-    return _same if model is None else model
-
-
-def _same(fn: T) -> T:
-    return fn
-
-
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Decorator, with or without parentheses, of what is not to be compiled: the function as it is."""
-    return _same if fn is None else fn
+    """Decorator, with or without parentheses, of what is not to be compiled: a call that runs it stays eager.
+
+    >>> @ag.compiler.disable
+    ... def double(x):
+    ...     return x * 2
+    >>> double(ag.ones(1))
+    tensor([2.])
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+
+    @functools.wraps(fn)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        refuse(f"a function is marked with compiler.disable{f' ({reason})' if reason else ''}", "call it outside")
+        return fn(*args, **kwargs)
+
+    return disabled
 
 
 def allow_in_graph(fn: T) -> T:
-    """The function as it is."""
+    """The function as it is: what it does with operations is recorded."""
     return fn
 
 
 def assume_constant_result(fn: T) -> T:
-    """The function as it is."""
+    """The function as it is: a number that it returns is compared between the first calls."""
     return fn
 
 
 def is_compiling() -> bool:
-    """False: nothing is compiled.
+    """Whether this thread is inside of a call that `ag.compile` records.
 
     >>> ag.compiler.is_compiling()
     False
     """
-    return False
+    return tracer() is not None
 
 
 def is_dynamo_compiling() -> bool:
-    """False: nothing is compiled."""
-    return False
+    """The same."""
+    return is_compiling()
 
 
 def is_exporting() -> bool:
@@ -66,12 +62,8 @@ def is_exporting() -> bool:
     return False
 
 
-def reset() -> None:
-    """Does nothing: there is nothing that was compiled."""
-
-
 def cudagraph_mark_step_begin() -> None:
-    """Does nothing: no CUDA graph is recorded."""
+    """Does nothing: no compiled program is a CUDA graph."""
 
 
 __all__ = [

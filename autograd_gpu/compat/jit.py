@@ -1,7 +1,7 @@
 """`torch.jit` for programs that decorate with it: functions and modules stay what they are, with one warning.
 
-There is no compiler here: `trace` runs the function once and returns it, and `save` and `load` say why they are not
-here.
+`ag.compile` is what makes functions faster here. `trace` runs the function once and returns it, and `save` and `load`
+say why they are not here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __getattr__ = getattr_of(__name__)
 
 
 def _warn(name: str) -> None:
-    warn_once("jit", f"jit.{name} returns what it is given: nothing is compiled here, and the function runs as Python. "
+    warn_once("jit", f"jit.{name} returns what it is given, and the function runs as Python; ag.compile makes it faster. "
                      "This is said once.")
 
 

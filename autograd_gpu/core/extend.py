@@ -57,11 +57,13 @@ from .graph.storage import (
     version_of,
 )
 from .history.rebase import check_inplace, overwrite, rebase_history, refresh_if_stale, set_data, set_gradient_edge
-from .interpret.batched import every_value, is_batched, refuse_batched
+from .interpret.batched import check_values, every_value, is_batched, refuse_batched
 from .interpret.interpreters import in_transform, only_watched
 from .interpret.level_tensor import LevelTensor
 from .interpret.new_tensors import drawn, lifted_like, made_inside
 from .interpret.recorded import holds_recorded, outlived
+from .interpret.tracing import refuse as refuse_traced
+from .interpret.tracing import tracer
 from .interpret.writes import (
     adopt_view,
     concerns_level,
@@ -126,6 +128,7 @@ __all__ = [
     "bump_version",
     "call",
     "check_inplace",
+    "check_values",
     "concerns_level",
     "counted_from_right",
     "deferred",
@@ -163,6 +166,7 @@ __all__ = [
     "refresh_if_stale",
     "refuse_batched",
     "refuse_inner",
+    "refuse_traced",
     "run_batched",
     "set_apart",
     "set_data",
@@ -170,6 +174,7 @@ __all__ = [
     "shares_memory",
     "storage_of",
     "to_detach",
+    "tracer",
     "value_for",
     "version_of",
     "withholding",

@@ -115,7 +115,7 @@ class NestedLevel:
 
 def new_level() -> GraphLevel | NestedLevel:
     """The level for where this thread is. In inference mode the plain graph records nothing."""
-    nested = MODES.bits & INFERENCE or any(level.sees_backward for level in MODES.stack)
+    nested = MODES.bits & INFERENCE or any(level.nests_reverse for level in MODES.stack)
     return NestedLevel() if nested else GraphLevel()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..backend.counters import TRACING
 from ..core.graph.hooks import Hooks, RemovableHandle, add
+from ..core.interpret import tracing
+from ..modes import MODES
 
 Hook = Callable[..., Any]
 
@@ -111,6 +113,8 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         own = self._ag_hooks
         if (own and own[BEFORE]) or EVERYWHERE[BEFORE]:
             args, kwargs = _changed(self, step, args, kwargs)
+        if MODES.stack and (level := tracing.tracer()) is not None:
+            _traced(self, step, level)
         self._ag_in_step = True
         tracer = TRACING.tracer
         try:
@@ -125,6 +129,22 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return hooked
+
+
+def _traced(optimizer: Hookable, step: Callable[..., Any], level: tracing.Tracing) -> None:
+    """Has a compiled call count the step; refuses what is not known of it."""
+    own = optimizer._ag_hooks
+    if EVERYWHERE[BEFORE] or EVERYWHERE[AFTER] or (own and (own[BEFORE] or own[AFTER])):
+        level.refuse("an optimizer has hooks", "remove them, or call step() outside of the compiled function")
+    if not step.__module__.startswith(f"{__name__.partition('.')[0]}."):
+        what = f"{type(optimizer).__name__}.step is not the library's"
+        level.refuse(what, "call it outside of the compiled function")
+
+    def count() -> None:
+        optimizer._ag_steps_taken += 1
+
+    optimizer._ag_steps_taken -= 1  # as the wrapper of step counts this one
+    level.routine("count_step", count, (), ())
 
 
 def _changed(

@@ -11,6 +11,7 @@ from ..backend import Array, inner, namespace
 from ..backend.arrays.dtypes import HALF, float32
 from ..backend.cuda import live_numbers
 from ..core.graph.storage import before_write, bump_version
+from ..core.interpret.tracing import refuse as refuse_traced
 from ..core.tensor import Tensor, wrap
 from ..modes import enable_grad
 from .line_search import CURVATURE, SUFFICIENT, Point, cubic_minimum, strong_wolfe
@@ -81,6 +82,7 @@ class LBFGS(Optimizer):
 
         An exception, such as an error in `closure`, lack of memory or an interrupt, restores parameters and state.
         """
+        refuse_traced("a step of LBFGS, which reads losses", "compile the closure instead")
         live_numbers.refuse("a step of LBFGS", "since it reads losses", "call step() outside of the captured code; its "
                             "closure may replay a graph of forward and backward")
         params = self.param_groups[0]["params"]

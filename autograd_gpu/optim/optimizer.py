@@ -13,8 +13,9 @@ from ..backend.cuda import live_numbers
 from ..backend.optimizers.buckets import Buckets
 from ..backend.optimizers.chunks import Formula
 from ..core.graph.storage import before_write, bump_version
+from ..core.interpret.tracing import Tracing, tracer
 from ..core.tensor import Tensor, wrap
-from ..modes import enable_grad
+from ..modes import MODES, enable_grad
 from .captured import capture_update, check_capturable
 from .hooks import (
     LOAD_POST,
@@ -149,11 +150,25 @@ class Optimizer(Hookable):
                 loss = closure()
         check_capturable(self)
         for group in self.param_groups:
-            if group.get("differentiable"):
+            if MODES.stack and (level := tracer()) is not None:
+                self._ag_trace(group, level)
+            elif group.get("differentiable"):
                 self._ag_record(group)
             else:
                 self._ag_update(with_numbers(group))
         return loss
+
+    def _ag_trace(self, group: Group, level: Tracing) -> None:
+        """Updates `group` as a routine of the call that is being traced: its options and state stay live."""
+        if group.get("differentiable"):
+            level.refuse("the step of a differentiable optimizer", "call it outside of the compiled function")
+            self._ag_record(group)
+            return
+        number, params = self.param_groups.index(group), [p for p in group["params"] if p._grad is not None]
+        states = [t for p in params for t in self.state.get(p, {}).values() if isinstance(t, Tensor)]
+        name = f"{type(self).__name__}.step, group {number}"
+        level.routine(name, lambda: self._ag_update(with_numbers(self.param_groups[number])),
+                      [p._grad for p in params], [*params, *states], self)  # fmt: skip
 
     def _ag_update(self, group: Group) -> None:
         """Updates the parameters of `group` on arrays, without recording, and bumps their versions.

@@ -18,7 +18,9 @@ from ..backend.cuda.live_numbers import LiveNumbers
 from ..backend.optimizers.chunks import sweep
 from ..backend.optimizers.formulas import blend
 from ..core.graph.storage import before_write, bump_version
+from ..core.interpret.tracing import tracer
 from ..core.tensor import Tensor, wrap
+from ..modes import MODES
 from ..nn import Module
 from ..ops.creation.from_data import tensor
 from .lr_scheduler.scheduler import LRScheduler, per_group
@@ -154,6 +156,10 @@ class AveragedModel(Module):
                 f"the averaged model has {len(averaged)} parameters and {len(mine)} buffers, the model to average in "
                 f"{len(current)} and {len(theirs)}: pass the model, or a copy of the model, that was averaged before"
             )
+        if MODES.stack and (level := tracer()) is not None:
+            reads, writes = [*current, *theirs], [*averaged, *mine, self.n_averaged]
+            level.routine("AveragedModel.update_parameters", lambda: self.update_parameters(model), reads, writes)
+            return
         inner = [p.detach() for p in averaged]
         outer = [p.detach().to(a.device).to(a.dtype) for a, p in zip(averaged, current, strict=True)]
         for a, p in zip(inner, outer, strict=True):

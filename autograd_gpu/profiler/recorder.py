@@ -39,7 +39,7 @@ NEVER = sys.maxsize  # the sequence number of an AccumulateGrad
 class Recorder(Interpreter, Observer):
     """The records of one profile, by thread, and the samples of live bytes."""
 
-    is_transform = sees_backward = False
+    is_transform = sees_backward = nests_reverse = False
     only_watches = True
 
     def __init__(self, limit: int, shapes: bool, stacks: bool, memory: bool, device: DeviceClock | None) -> None:

@@ -16,6 +16,7 @@ from .. import backend
 from ..backend.arrays.device import CPU, Device, or_default
 from ..backend.cuda import live_numbers
 from ..core.generator import StreamPosition
+from ..core.interpret.tracing import refuse as refuse_traced
 from ..core.tensor import Tensor
 from ..modes import MODES
 from .philox import CapturedStream, PhiloxStream
@@ -62,6 +63,7 @@ class Generator:
             self._stream = self._make()
 
     def _refuse_in_capture(self, what: str) -> None:
+        refuse_traced(f"a generator {what}", "do it outside of the compiled function")
         if self.device != CPU:
             live_numbers.refuse(f"a generator on {self.device}", f"which {what} at the capture, but not at replays",
                                 "do it outside of the captured code")

@@ -16,6 +16,8 @@ G = TypeVar("G", bound=GeneratorLike)
 
 
 class _Block:
+    again = False  # whether what is drawn inside was drawn before
+
     def __enter__(self) -> None:
         MODES.drawing = (*MODES.drawing, self)
 
@@ -45,6 +47,8 @@ class GeneratorReplay(_Block):
     >>> bool((first == again).all())
     True
     """
+
+    again = True
 
     def __init__(self, snapshot: GeneratorSnapshot) -> None:
         self.snapshot, self.stand_ins = snapshot, dict[Any, Any]()

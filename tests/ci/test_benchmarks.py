@@ -28,6 +28,7 @@ from benchmarks import (
     ops,
     optimizer_step,
     peers,
+    pinn,
     programs,
     saved_memory,
     small_graph,
@@ -39,11 +40,11 @@ from benchmarks import (
 )
 from benchmarks.graphed import NEED_CUDA, results_of
 from benchmarks.hessian_calls import METHODS
-from benchmarks.report import COMPILED, GRAPH, LOOP, OURS, Report
+from benchmarks.report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, Report
 
 pytestmark = pytest.mark.cpu
 
-MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, optimizer_step, foreach, saved_memory,
+MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, pinn, optimizer_step, foreach, saved_memory,
            programs, kernels, ops, host_time)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
@@ -91,8 +92,8 @@ def test_json_has_the_documented_fields(results, name):
             assert set(contender) == CONTENDER
             assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
             assert 0 < contender["min_s"] <= contender["median_s"]
-        measured = set(case["contenders"]) | set(result["absent"])
-        assert measured - {LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}  # measured or said to be absent
+        measured = set(case["contenders"]) | set(result["absent"])  # or said to be absent
+        assert measured - {LOOP, REPLAY, REPLAYED_LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}
 
 
 # label -> products of ours, by "auto" and the other methods, and of PyTorch's loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...modes import GRAD_OFF, TRANSFORMED
 from ..declare.op import OpDef
 from .node_source import leading_back, readers, slot
 from .source import Source
@@ -125,26 +126,37 @@ def _call_rules(w: Source, op: OpDef, run: str, scope: dict[str, Any]) -> None:
             scope[f"add_{name}"] = adder
             call = f"add_{name}({space}, into[{bit}], g{_arguments(op, adder)}) if {bit} in into else {call}"
         parts.append(f"({call}) if need & {1 << bit} else None")
-    if run == "run_raw":
-        _call_fused(w, op, scope)
+    if run != "run_adding":
+        _call_fused(w, op, scope, recorded=run == "run_recorded")
     w(f"grads = ({', '.join(parts)},)")
     w.depth = 1
 
 
 def _call_joint(w: Source, op: OpDef, recorded: bool, scope: dict[str, Any]) -> None:
     scope["joint"] = op.joint
-    if not recorded:
-        _call_fused(w, op, scope)
+    _call_fused(w, op, scope, recorded)
     w(f"grads = joint({'RECORD' if recorded else 'RAW'}, g, {_needs(op)}{_arguments(op, op.joint)})")
     w.depth = 1
 
 
-def _call_fused(w: Source, op: OpDef, scope: dict[str, Any]) -> None:
-    """Calls the fused rule, if there is one; what follows runs if it returns None."""
+def _call_fused(w: Source, op: OpDef, scope: dict[str, Any], recorded: bool) -> None:
+    """Calls the fused rule, if there is one; what follows runs if it returns None.
+
+    Where rules run on tensors a trace that records nothing calls it: see core/interpret/tracing.py.
+    """
     fused = {name: rule for name, rule in (("fused", op.fused), ("fused_cuda", op.fused_cuda)) if rule is not None}
     if not fused:
         return
     scope.update(fused)
+    if recorded:
+        scope["fused_rules"] = (op.fused, op.fused_cuda)
+        arguments = _arguments(op, op.fused or op.fused_cuda)
+        bits = GRAD_OFF | TRANSFORMED
+        w(f"traced = MODES.bits & {bits} == {bits} and MODES.stack[-1].is_trace")
+        w(f"grads = MODES.stack[-1].fused({op.name!r}, fused_rules, g, {_needs(op)}{arguments}) if traced else None")
+        w("if grads is None:")
+        w.depth += 1
+        return
     calls = [f"{name}(RAW, g, {_needs(op)}{_arguments(op, rule)})" for name, rule in fused.items()]
     if op.fused is op.fused_cuda:
         w(f"grads = {calls[0]}")

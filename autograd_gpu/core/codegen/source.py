@@ -57,8 +57,11 @@ class Source:
 
     def define(self, name: str, scope: dict[str, Any]) -> Any:
         """Executes the text with the globals `scope`, and returns its function `name`."""
+        return self.define_as(name, scope, f"<generated {name} {next(_serial)}>")
+
+    def define_as(self, name: str, scope: dict[str, Any], filename: str) -> Any:
+        """Does the same; `filename` is what tracebacks show."""
         text = "\n".join(self.lines) + "\n"
-        filename = f"<generated {name} {next(_serial)}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
         defined: dict[str, Any] = {}
         exec(compile(text, filename, "exec"), scope, defined)

@@ -76,6 +76,8 @@ Other specs of a block
     no_lossy_save    quantizing memory hooks skip what the op saves, since its derivative compares, has a pole or
                      takes an exponential: True, or the names of the saved values
     no_capture       the op cannot be recorded in a CUDA graph: a word of core/declare/uncaptured.py says why
+    sizes_by_value   the size of a result depends on values, so that calls cannot be compiled: True, or a function with
+                     forward's parameters; True for no_capture = "sizes"
     wide_rules       the derivative of half types is computed in float32, and rounded once
     torch            the name below `torch` of what computes the same there, if it is neither its own nor a public name
 """
@@ -164,6 +166,7 @@ class OpDef:
     no_lossy_save: bool | tuple[str, ...]
     torch: str | None
     wide_rules: bool
+    sizes_by_value: bool | Callable[..., bool]
     jvp: Any
     batch: Any
     parameter_names: dict[str, str]  # input -> name of its parameter in the public function

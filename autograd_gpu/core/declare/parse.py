@@ -23,7 +23,7 @@ _WORDS = {
     "selects_only": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
     "batch": None, "saved": (), "outputs": None, "scalars": (), "keyword_redirects": (), "takes_out": True,
     "no_lossy_save": False, "torch": None, "numbers_first": False, "wide_rules": False, "cuda": None,
-    "keeps_layout": None, "no_capture": None,
+    "keeps_layout": None, "no_capture": None, "sizes_by_value": False,
 }  # fmt: skip
 
 
@@ -62,6 +62,7 @@ def parse(block: type) -> OpDef:
         **words,
     )  # fmt: skip
     _check(op, frozenset(names if nondiff is True else (*nondiff, *integral)))
+    op.sizes_by_value = op.sizes_by_value or op.no_capture == "sizes"
     if op.no_capture is not None:
         op.cuda = refused_in_captures(name, op.no_capture, op.cuda or op.forward)
     op.takes_out = op.takes_out and _may_take_out(op)

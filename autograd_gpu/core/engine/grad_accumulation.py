@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import backend
+from ...modes import MODES
 from ..declare.op import RECORD
 from ..graph.leaf import AccumulateGrad
 from ..graph.node import Node
@@ -80,7 +81,11 @@ def accumulate(
     if variable is not None and variable._fn is None:
         variable = None  # does not require grad any more
     if variable is not None:
-        leaf.accumulate(variable, _cloned(g, variable._array) if on_tensors else g, on_tensors)
+        g = _cloned(g, variable._array) if on_tensors else g
+        if on_tensors and not create_graph and MODES.stack and MODES.stack[-1].is_trace:
+            MODES.stack[-1].accumulate(leaf, variable, g)
+        else:
+            leaf.accumulate(variable, g, on_tensors)
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(create_graph):

@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import errors
 from ...backend import is_array
+from ...modes import MODES
 from ..graph.hooks import Hook
 from ..graph.node import Node
 from ..tensor import Tensor
@@ -15,6 +16,8 @@ def call_tensor_hooks(node: Node, nr: int, g: Tensor | None) -> Tensor | None:
     """Runs the tensor hooks and retain_grad of output `nr`; returns its gradient, None if this task has none."""
     extra = node.extra
     assert extra is not None
+    if extra.tensor.get(nr) or nr in extra.retained:
+        _refuse_traced()
     for hook in list(extra.tensor.get(nr, {}).values()):
         if g is not None or getattr(hook, "takes_none", False):
             g = _replaced(g, hook(g), hook)
@@ -29,6 +32,8 @@ def call_tensor_hooks(node: Node, nr: int, g: Tensor | None) -> Tensor | None:
 
 
 def call_pre_hooks(node: Node, gs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    if node.extra.pre:  # type: ignore[union-attr]
+        _refuse_traced()
     for hook in list(node.extra.pre.values()):  # type: ignore[union-attr]
         gs = _replaced_tuple(gs, hook(gs), hook)
     return gs
@@ -37,15 +42,27 @@ def call_pre_hooks(node: Node, gs: tuple[Tensor | None, ...]) -> tuple[Tensor | 
 def call_post_hooks(
     node: Node, grads: tuple[Tensor | None, ...], gs: tuple[Tensor | None, ...]
 ) -> tuple[Tensor | None, ...]:
+    if node.extra.post:  # type: ignore[union-attr]
+        _refuse_traced()
     for hook in list(node.extra.post.values()):  # type: ignore[union-attr]
         grads = _replaced_tuple(grads, hook(grads, gs), hook)
     return grads
 
 
 def call_post_accumulate_hooks(node: Node, leaf: Tensor) -> None:
+    if node.extra.post_accumulate:  # type: ignore[union-attr]
+        _refuse_traced()
     for hook in list(node.extra.post_accumulate.values()):  # type: ignore[union-attr]
         if hook(leaf) is not None:
             raise RuntimeError(f"Tensor post accumulate grad hooks should return None; '{_name(hook)}' did not")
+
+
+def _refuse_traced() -> None:
+    """A call that is being traced stays eager: nobody knows what a user's hook does."""
+    for level in MODES.stack:
+        if level.is_trace:
+            level.refuse("a hook on a tensor or a node of the graph runs", "remove the hook, or do its work in the "
+                         "function itself")
 
 
 def _replaced(g: Any, result: Any, hook: Hook) -> Any:

@@ -358,7 +358,7 @@ class GraphTask(TaskState):
             if g is None:
                 g = self._zeros_for_capture(node, nr, like)
             if g is None or on_tensors:
-                grads.append(g)
+                grads.append(self._traced(g) if g is not None and MODES.stack and MODES.stack[-1].is_trace else g)
             else:
                 ordinary = type(g) is np.ndarray and g.base is None and g.dtype is like.dtype
                 array = g if ordinary else as_array(g, like.dtype)
@@ -372,6 +372,14 @@ class GraphTask(TaskState):
                 tensor._fn = tensor._grad = tensor._base = None
                 grads.append(tensor)
         return grads
+
+    def _traced(self, g: Tensor) -> Tensor:
+        """A gradient in row-major order, which those on arrays have, for a trace."""
+        array = g._array
+        if self.create_graph or array.flags.c_contiguous or (array.base is None and type(array) is np.ndarray):
+            return g
+        copied: Tensor = RECORD.contiguous_copy(g)
+        return copied
 
     def _zeros_for_capture(self, node: Node, nr: int, like: Any) -> Any:
         """The gradient of a captured tensor that no gradient reached: zeros behind ZERO edges, otherwise None."""

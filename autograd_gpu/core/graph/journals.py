@@ -1,4 +1,4 @@
-"""Journals of the leaves whose `.grad` is set, kept while a CUDA graph is captured.
+"""Journals of the leaves whose `.grad` is set, kept while a CUDA graph is captured or a call is traced.
 
 A replay runs no Python, so the graph has to set them; and a capture that fails has to set them back.
 """
@@ -25,6 +25,11 @@ class Entry:
 class Journal(dict[int, Entry]):
     """The entries by the ids of the leaves, which they keep alive."""
 
+    def note(self, leaf: Any, adds: bool) -> None:
+        """Called before the `.grad` of `leaf` is set: writes down what it is, at the first time."""
+        if id(leaf) not in self:
+            self[id(leaf)] = Entry(leaf, adds)
+
     def restore(self) -> None:
         """Sets every `.grad` to what it was."""
         for entry in self.values():
@@ -36,16 +41,16 @@ _MINE: ContextVar[Journal | None] = ContextVar("journal", default=None)
 
 
 def note(leaf: Any, adds: bool = False) -> None:
-    """Called before the `.grad` of `leaf` is set: writes down what it is, at the first time."""
+    """Tells the journal of this thread before the `.grad` of `leaf` is set, or added to in place."""
     journal = _MINE.get()
-    if journal is not None and id(leaf) not in journal:
-        journal[id(leaf)] = Entry(leaf, adds)
+    if journal is not None:
+        journal.note(leaf, adds)
 
 
 @contextmanager
-def keeping() -> Iterator[Journal]:
+def keeping(journal: Journal | None = None) -> Iterator[Journal]:
     """Gives the journal of what this thread, and the threads that help it, do inside the block."""
-    journal = Journal()
+    journal = Journal() if journal is None else journal
     OPEN.append(journal)
     token = _MINE.set(journal)
     try:

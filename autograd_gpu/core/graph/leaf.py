@@ -89,13 +89,13 @@ class AccumulateGrad(Node):
         """Adds `g` to leaf.grad, and may take over `g` as leaf.grad. Recorded sums are out of place."""
         with self._lock:
             grad = leaf._grad
-            if journals.OPEN:
-                journals.note(leaf, adds=True)
             if grad is None:
-                leaf._grad = g
+                total = g
             elif recording or grad._fn is not None or grad._array.dtype != g._array.dtype:
-                leaf._grad = grad + g
+                total = grad + g  # before the journal is told: what comes between that and the write is none of it
             else:
+                if journals.OPEN:
+                    journals.note(leaf, adds=True)
                 array = grad._array
                 if array.shape != g._array.shape:
                     raise RuntimeError(f"a leaf's gradient of shape {list(g.shape)} cannot be added to its .grad of "
@@ -103,6 +103,10 @@ class AccumulateGrad(Node):
                 before_write([grad])
                 array += g._array
                 bump_version(grad)
+                return
+            if journals.OPEN:
+                journals.note(leaf, adds=True)
+            leaf._grad = total
 
 
 def add_leaf_hook(node: AccumulateGrad, leaf: TensorBase, hook: hooks.Hook) -> hooks.RemovableHandle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import hooks
@@ -138,6 +138,18 @@ class Node:
 def has_hooks(node: Node) -> bool:
     """Whether `node` has a user's hook."""
     return node.extra is not None and node.extra.any()
+
+
+def behind(roots: Iterable[Node | None]) -> list[Node]:
+    """The nodes of the graph of `roots`, these among them."""
+    stack = [node for node in roots if node is not None]
+    seen = dict.fromkeys(stack)
+    while stack:
+        for child in stack.pop().edges:
+            if child is not None and child not in seen:
+                seen[child] = None
+                stack.append(child)
+    return list(seen)
 
 
 def extra_of(node: Node) -> hooks.NodeExtra:

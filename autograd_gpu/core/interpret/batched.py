@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ... import backend
+from ...modes import MODES
 from ..declare.batch_rules import run_batched, run_drawing_once
 from ..declare.op import RECORD, OpDef
 from ..graph.tensor_base import TensorBase
 from ..tensor import Tensor, alias
 from .interpreters import Interpreter, Result, lower
 from .level_tensor import LevelTensor, Outline, lift
+from .tracing import tracer
 
 RANDOMNESS = ("error", "different", "same")
 REFUSED = ("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
@@ -151,8 +153,19 @@ def is_batched(x: Any) -> bool:
 
 
 def every_value(x: Tensor) -> Any:
-    """The array of x; that of all examples, with leading dimensions, under vmap. For checks of the values."""
+    """The array of x; that of all examples, with leading dimensions, under vmap. A call that reads it stays eager."""
+    if MODES.stack and (tracing := tracer()) is not None:
+        tracing.read(x)
     return x._every_value()
+
+
+def check_values(x: Tensor, test: Callable[[Any], None]) -> None:
+    """Runs `test`, which may raise, on the values of x, under vmap of all examples; a compiled call does the same."""
+    test(x._every_value())
+    if MODES.stack and (tracing := tracer()) is not None:
+        while isinstance(x, LevelTensor):
+            x = x._value
+        tracing.checked(test, x)
 
 
 def refuse_batched(name: str, x: Any, instead: str) -> None:

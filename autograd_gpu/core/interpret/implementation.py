@@ -36,7 +36,7 @@ def run_core(
     try:
         return core(*rest) if forward is None else core(forward, *rest)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
-        raise _explained(op, args, error) from (None if isinstance(error, errors.ArgumentError) else error)
+        raise explained(op, args, error) from (None if isinstance(error, errors.ArgumentError) else error)
 
 
 def run_keeping_saved(
@@ -72,7 +72,7 @@ def shown(outs: Any, exempt: Sequence[Tensor]) -> Any:
     return noted(outs)
 
 
-def _explained(op: OpDef, args: Sequence[Any], error: Exception) -> Exception:
+def explained(op: OpDef, args: Sequence[Any], error: Exception) -> Exception:
     """Converts a NumPy error to the type that PyTorch raises, with the name of the op and the input shapes."""
     if isinstance(error, errors.ArgumentError):
         return error

@@ -25,6 +25,8 @@ class Interpreter:
 
     is_transform = True  # whether checkpoints, backward() and requires_grad_() are refused inside
     sees_backward = True  # whether derivative rules run on tensors inside, so that it sees them
+    nests_reverse = True  # whether func.grad inside of it is an interpreter, and not the plain graph
+    is_trace = False  # whether it is a Tracing, see tracing.py
     only_watches = False  # whether calls have the same results and graph, and use the same memory, without it
     alive = True
 

@@ -17,6 +17,7 @@ from .batched import Batching, batched
 from .interpreters import Interpreter, ended, replaced
 from .level_tensor import LevelTensor
 from .recorded import Recording, recorded
+from .tracing import refuse, tracer
 
 
 def made_inside(value: Tensor) -> Tensor:
@@ -52,12 +53,17 @@ def drawn(shape: tuple[int, ...], draw: Callable[[tuple[int, ...]], Tensor]) -> 
     """
     if not MODES.stack:
         return draw(shape)
+    if any(block.again for block in MODES.drawing):
+        refuse("a checkpoint draws random numbers a second time", "leave the checkpoint out")
     batching = [level for level in MODES.stack if isinstance(level, Batching)]
     for level in batching:
         level.check_randomness()
     batching = [level for level in batching if level.randomness == "different"]
+    sizes = (*[level.n for level in batching], *shape)
     with replaced(()):
-        value = draw((*[level.n for level in batching], *shape))
+        value = draw(sizes)
+    if (tracing := tracer()) is not None:
+        tracing.drew(draw, sizes, value)
     return _at_levels(value, [level for level in MODES.stack if isinstance(level, Recording) or level in batching])
 
 

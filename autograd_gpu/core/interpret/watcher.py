@@ -14,7 +14,7 @@ Forward = Callable[..., Any]
 class Watcher(Interpreter):
     """Sees each call of an op on its thread. A subclass defines `around`."""
 
-    is_transform = sees_backward = False
+    is_transform = sees_backward = nests_reverse = False
 
     def around(
         self, op: OpDef, args: list[Any], attributes: dict[str, Any], forward: Forward

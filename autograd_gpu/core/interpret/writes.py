@@ -24,6 +24,7 @@ from .level_tensor import LevelTensor, belongs, zeros_like
 from .new_tensors import lifted_like
 from .recorded import Recorded, Recording
 from .tape import Taping
+from .tracing import Tracing
 
 Level = TypeVar("Level", Forward, Taping)
 
@@ -42,6 +43,8 @@ CAPTURED = (
 def concerns_level(x: Tensor, others: Iterable[Any]) -> bool:
     """Whether an interpreter must see a write to x of values that depend on `others`."""
     levels = [level for level in MODES.stack if isinstance(level, (Forward, Taping))]
+    if any(isinstance(level, Tracing) for level in MODES.stack):
+        return True
     for t in (x, *others):
         if isinstance(t, (list, tuple)):
             if any(concerns_level(x, (element,)) for element in t):

@@ -10,9 +10,10 @@ from ...backend import device_of, namespace, sum_of_squares, to_device
 from ...backend.arrays.dtypes import wide
 from ...backend.cuda import foreach as cuda_foreach
 from ...core.graph.storage import before_write, bump_version
+from ...core.interpret.tracing import tracer
 from ...core.tensor import Tensor, wrap
 from ...errors import ArgumentError, warn_user
-from ...modes import no_grad
+from ...modes import MODES, no_grad
 from ...ops.creation.factories import zeros
 
 Tensors = Tensor | Iterable[Tensor]
@@ -140,10 +141,18 @@ def clip_grad_norm_(
     >>> p.grad
     tensor([0.6, 0.8])
     """
-    parameters = _as_list(parameters)
-    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(parameters, max_norm, total)
-    return total
+    listed = _as_list(parameters)
+
+    def clip() -> Tensor:
+        total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
+        clip_grads_with_norm_(listed, max_norm, total)
+        return total
+
+    if MODES.stack and (level := tracer()) is not None:
+        grads = _gradients(listed)
+        total: Tensor = level.routine(f"clip_grad_norm_ to {max_norm!r} of order {norm_type!r}", clip, grads, grads)
+        return total
+    return clip()
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
@@ -156,6 +165,10 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     tensor([ 1. , -0.5])
     """
     limit = float(clip_value)
+    if MODES.stack and (level := tracer()) is not None:
+        listed, grads = _as_list(parameters), _gradients(parameters)
+        level.routine(f"clip_grad_value_ to {limit!r}", lambda: clip_grad_value_(listed, limit), grads, grads)
+        return
     with no_grad():
         for g in _left(_gradients(parameters), lambda arrays: cuda_foreach.foreach("clamp", arrays, a=-limit, b=limit)):
             g.clamp_(-limit, limit)

@@ -17,14 +17,15 @@ from ...core.extend import (
     LevelTensor,
     Tensor,
     alias,
-    every_value,
     made_inside,
     public,
+    refuse_traced,
     shares_memory,
     wrap,
     wrap_codes,
     wrap_given,
 )
+from ...modes import MODES
 
 _NUMBERS = frozenset((bool, int, float))
 _SEQUENCES = frozenset((list, tuple))
@@ -53,7 +54,9 @@ def tensor(
     if isinstance(data, LevelTensor):
         result = RECORD.clone(result.detach())
     else:
-        array = every_value(result)
+        if type(data) not in _PYTHON and MODES.stack:
+            refuse_traced("ag.tensor copies the values of an array", "make the tensor outside of the function")
+        array = result._every_value()
         result = made_inside(wrap(array.copy() if _shares(array, data) else array))
     return result.requires_grad_() if requires_grad else result
 
@@ -105,13 +108,13 @@ def asarray(
     tensor([1., 2.], dtype=float64)
     """
     result = as_tensor(obj, dtype, device)
-    shares = result is obj if isinstance(obj, LevelTensor) else _shares(every_value(result), obj)
+    shares = result is obj if isinstance(obj, LevelTensor) else _shares(result._every_value(), obj)
     if copy is False and not shares:
         raise ValueError("asarray: sharing memory with the given data is impossible; leave out copy=False")
     if copy and shares and isinstance(obj, LevelTensor):
         result = RECORD.clone(result.detach())
     elif copy and shares:
-        array = every_value(result).copy()
+        array = result._every_value().copy()
         result = wrap_codes(array, result.dtype) if isinstance(result, Float8Tensor) else made_inside(wrap(array))
     return result.requires_grad_() if requires_grad else result
 

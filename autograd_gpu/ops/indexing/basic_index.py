@@ -15,14 +15,15 @@ from ...core.extend import (
     RECORD,
     SAME,
     Tensor,
+    check_values,
     defop,
-    every_value,
     example,
     expanded,
     other_words,
     public,
     rank,
 )
+from ...modes import MODES
 
 FULL = slice(None)
 
@@ -36,7 +37,13 @@ def unpacked(values: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
 
 def check_non_negative(name: str, index: Tensor, dim: int) -> None:
     """IndexError for a negative index, which NumPy would count from the end; not checked on CUDA, as in PyTorch."""
-    array = index._array if type(index) is Tensor else every_value(index)
+    if MODES.stack:
+        check_values(index, lambda array: _refuse_negative(name, array, dim))
+    else:
+        _refuse_negative(name, index._array, dim)
+
+
+def _refuse_negative(name: str, array: Any, dim: int) -> None:
     if type(array) is not np.ndarray or not array.size:
         return
     if numpy_ops.ends(array)[0] < 0:

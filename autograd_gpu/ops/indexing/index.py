@@ -121,6 +121,7 @@ class advanced_index:
     def grad_x(F, g, x_shape, i0, i1, i2, i3, dims):
         return F.advanced_index_backward(g, i0, i1, i2, i3, dims=dims, shape=x_shape)
     integral = ("i0", "i1", "i2", "i3")
+    def sizes_by_value(x, *indices, dims): return any(i is not None and i.dtype == bool_ for i in indices)
     jvp, batch = LINEAR, _advanced_index_batch
 
 

@@ -36,6 +36,7 @@ from ...core.extend import (
     refuse_inner,
     set_apart,
     storage_of,
+    tracer,
     value_for,
     withholding,
     write_lifted,
@@ -165,6 +166,9 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
     apart = op is None or bool(op.saved) or not plain_call  # it is unknown who else uses the memory
     if apart:
         original._array = x._array.copy()
+    tracing = tracer() if in_level else None
+    if tracing is not None:
+        tracing.copied(x._array, original._array)
     if in_level:
         set_apart(original, x)
     array = x._array
@@ -186,6 +190,8 @@ def record(name: str, x: Tensor, function: Any, *args: Any, **kwargs: Any) -> Te
         original._array = array.copy()
     bump_version(x)
     array[...] = exact.assignable(result._array, array)
+    if tracing is not None:
+        tracing.wrote(x, result)
     if in_level:
         push_written(x, result)
     if not MODES.bits & (GRAD_OFF | INFERENCE):

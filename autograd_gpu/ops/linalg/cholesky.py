@@ -6,7 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, defop, every_value, one_by_one, public, rank
+from ...core.extend import MATRICES, SAME, Tensor, check_values, defop, one_by_one, public, rank
 from ..creation.factories import eye
 from ..creation.from_data import as_tensor
 from ..shape.permute import mT
@@ -162,7 +162,7 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     check_square("linalg.cholesky_ex", input)
     info = minor_info(input, upper)
     if check_errors:
-        raise_if_failed("linalg.cholesky_ex", backend.to_numpy(every_value(info)), _not_positive)
+        check_values(info, lambda info: raise_if_failed("linalg.cholesky_ex", backend.to_numpy(info), _not_positive))
     return cholesky_result(cholesky(input, upper, False), info)
 
 

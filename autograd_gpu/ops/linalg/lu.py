@@ -15,8 +15,8 @@ from ...core.extend import (
     RAW,
     RECORD,
     Tensor,
+    check_values,
     defop,
-    every_value,
     expanded,
     one_by_one,
     public,
@@ -241,7 +241,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     tensor([2, 2], dtype=int32)
     """
     factors, pivots, info = lu_factor_ex(A, pivot)
-    raise_if_failed("torch.linalg.lu_factor", backend.to_numpy(every_value(info)), _zero_pivot)
+    check_values(info, lambda info: raise_if_failed("torch.linalg.lu_factor", backend.to_numpy(info), _zero_pivot))
     return lu_factor_result(factors, pivots)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import backend
-from ...core.extend import MATRICES, SAME, Tensor, defop, every_value, one_by_one, public, rank
+from ...core.extend import MATRICES, SAME, Tensor, check_values, defop, one_by_one, public, rank
 from ..creation.from_data import as_tensor
 from ..shape.permute import movedim
 from ..shape.reshape import ravel, reshape
@@ -85,7 +85,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     check_square("linalg.inv_ex", A)
     info = pivot_info(A)
     if check_errors:
-        raise_if_failed("linalg.inv_ex", backend.to_numpy(every_value(info)), _zero_pivot)
+        check_values(info, lambda info: raise_if_failed("linalg.inv_ex", backend.to_numpy(info), _zero_pivot))
     return inv_result(inv(A, False), info)
 
 
@@ -202,7 +202,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     check_square("linalg.solve_ex", A)
     info = pivot_info(A)
     if check_errors:
-        raise_if_failed("torch.linalg.solve_ex", backend.to_numpy(every_value(info)), _singular)
+        check_values(info, lambda info: raise_if_failed("torch.linalg.solve_ex", backend.to_numpy(info), _singular))
     return solve_result(solve(A, B, left, False), info)
 
 

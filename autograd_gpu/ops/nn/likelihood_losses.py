@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ... import backend
 from ...backend.arrays.dtypes import wide
-from ...core.extend import FLOAT, RECORD, Tensor, defop, every_value, example, other_words, public
+from ...core.extend import FLOAT, RECORD, Tensor, check_values, defop, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
 from ..reduction.dimensions import divided_by_count
@@ -217,6 +218,11 @@ class gaussian_nll:
     keeps_layout = True
 
 
+def _refuse_negative(var: Any) -> None:
+    if backend.seen_any(var < 0):
+        raise ArgumentError("var has negative entry/entries")
+
+
 @public("gaussian_nll_loss", "nn.functional.gaussian_nll_loss")
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
@@ -231,8 +237,7 @@ def gaussian_nll_loss(
     tensor(1.)
     """
     if isinstance(var, Tensor):
-        if backend.seen_any(every_value(var) < 0):
-            raise ArgumentError("var has negative entry/entries")
+        check_values(var, _refuse_negative)
         spread = var
     else:
         if var < 0:

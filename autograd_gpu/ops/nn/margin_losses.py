@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
 from ...backend.arrays.flat_index import add_at
-from ...core.extend import FLOAT, RECORD, Tensor, defop, every_value, expanded, other_words, public
+from ...core.extend import FLOAT, RECORD, Tensor, check_values, defop, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from ..reduction.dimensions import divided_by_count, float_sum
@@ -288,9 +289,13 @@ def _classes(target: Tensor, count: int, lowest: int, message: str) -> Tensor:
     """`target`, after checks of its dtype and, on the CPU, of its values."""
     if target.dtype != int64:
         raise RuntimeError(f"expected scalar type int64 but found {target.dtype}")
-    if backend.seen_outside(every_value(target), lowest, count - 1):
-        raise RuntimeError(message)
+    check_values(target, lambda values: _check_classes(values, count, lowest, message))
     return target
+
+
+def _check_classes(values: Any, count: int, lowest: int, message: str) -> None:
+    if backend.seen_outside(values, lowest, count - 1):
+        raise RuntimeError(message)
 
 
 @public("multi_margin_loss", "nn.functional.multi_margin_loss")

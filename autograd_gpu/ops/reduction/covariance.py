@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.extend import Tensor, every_value, public
+from ...core.extend import Tensor, check_values, public
 from ..elementwise.clamp import clamp, clamp_min
 from ..elementwise.unary import sqrt
 from ..linalg.matmul import matmul
@@ -27,7 +27,12 @@ def _check_weights(name: str, weights: Tensor | None, n: int, whole: bool) -> No
     if weights.numel() != n:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
                            f"got {weights.numel()} and {n}")
-    if weights.numel() and (every_value(weights) < 0).any():
+    if weights.numel():
+        check_values(weights, lambda values: _refuse_negative(name, values))
+
+
+def _refuse_negative(name: str, weights: Any) -> None:
+    if (weights < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

@@ -252,6 +252,7 @@ class repeat_positions:
 
     forward, cuda = _repeat_positions, _repeat_positions_cuda
     nondiff = True
+    def sizes_by_value(counts, total): return total is None
     batch = _repeat_positions_batch
 
 

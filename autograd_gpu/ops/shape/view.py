@@ -14,7 +14,6 @@ from ...core.extend import (
     Tensor,
     counted_from_right,
     defop,
-    every_value,
     method,
     rank,
     shares_memory,
@@ -46,7 +45,7 @@ def view_method(x: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> 
             raise TypeError("view() takes a shape or a dtype, not both; view twice")
         return view_as_dtype(x, dtype)
     result = reshape(x, unpacked(shape, size))
-    if not shares_memory(every_value(result), every_value(x)):
+    if not shares_memory(result._every_value(), x._every_value()):
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
                            "spans across two contiguous subspaces). Use .reshape(...) instead.")
     return result

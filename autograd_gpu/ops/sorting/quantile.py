@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, every_value, is_batched, other_words, public
+from ...core.extend import Tensor, check_values, is_batched, other_words, public
 from ..creation.from_data import as_tensor
 from ..elementwise.arithmetic import lerp, where
 from ..elementwise.clamp import clamp
@@ -39,9 +39,13 @@ def _as_q(name: str, x: Tensor, q: Any) -> Tensor:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype != x.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor; got {q.dtype} and {x.dtype}")
-    if backend.seen_outside(every_value(q), 0, 1):
-        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    check_values(q, lambda values: _check_ranks(name, values))
     return q
+
+
+def _check_ranks(name: str, q: Any) -> None:
+    if backend.seen_outside(q, 0, 1):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
 
 
 def _neighbours(ranks: Any, interpolation: str) -> tuple[Any, Any, Any]:

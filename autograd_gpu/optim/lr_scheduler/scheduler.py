@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backend.cuda import live_numbers
+from ...core.interpret.tracing import refuse as refuse_traced
 from ...core.tensor import Tensor
 from ..optimizer import Optimizer
 from ..param_groups import number, set_lr
@@ -24,7 +25,8 @@ _ORDER = (
 
 
 def refuse_capture() -> None:
-    """Raises RuntimeError in the capture of a CUDA graph."""
+    """Raises RuntimeError in the capture of a CUDA graph; a traced call stays eager."""
+    refuse_traced("step() of a learning-rate scheduler", "call it outside of the compiled function")
     live_numbers.refuse("step() of a scheduler", "since it sets numbers on the host, which a replay does not",
                         "call it after the replay")
 

@@ -23,6 +23,7 @@ from ... import errors
 from ...autograd import inference_mode
 from ...autograd.graph import saved_tensors_hooks
 from ...core.graph.storage import version_of
+from ...core.interpret.tracing import inlineable
 from ...core.saved.saved_tensor import SavedTensor
 from ...core.saved.saved_tensor_hooks import EnoughSaved, keep
 from ...core.tensor import Tensor
@@ -111,6 +112,7 @@ class Frame:
         """Step 5."""
         self.function, self.arguments = function, Arguments(args, kwargs)
 
+    @inlineable
     def pack(self, tensor: Tensor) -> Holder:
         """Step 1."""
         holder = Holder()
@@ -119,6 +121,7 @@ class Frame:
             self.noted.append(self.check(tensor))
         return holder
 
+    @inlineable
     def unpack(self, holder: Holder) -> Tensor:
         """Steps 2 and 4."""
         made, holder.made = holder.made, None
@@ -161,6 +164,7 @@ class Recomputation:
         self._compare()
         return self._hand_out(holder)
 
+    @inlineable
     def pack(self, tensor: Tensor) -> Tensor:
         """Steps 2 and 3."""
         i, frame = self.count, self.frame
@@ -202,5 +206,6 @@ class Recomputation:
         return answer
 
 
+@inlineable
 def _as_it_is(tensor: Tensor) -> Tensor:
     return tensor

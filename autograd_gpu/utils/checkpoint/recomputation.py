@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.interpret.duals import Forward
 from ...core.interpret.interpreters import replaced
+from ...core.interpret.tracing import Tracing, tracer
 from ...modes import MODES
 from ...random.replay import GeneratorReplay, GeneratorSnapshot
 
@@ -17,12 +18,27 @@ from ...random.replay import GeneratorReplay, GeneratorSnapshot
 def repeated(snapshot: GeneratorSnapshot | None) -> Iterator[None]:
     """The random numbers of `snapshot` come again, without a snapshot just more of them.
 
-    Policies outside do not see the calls inside, which are no part of the forward pass; a profile does. Levels of
-    forward mode stay on, so that recomputed tensors have their tangents.
+    Policies outside do not see the calls inside, which are no part of the forward pass; a profile and a trace do.
+    Levels of forward mode stay on, so that recomputed tensors have their tangents.
     """
-    levels = tuple([level for level in MODES.stack if isinstance(level, Forward) or level.only_watches])
-    with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot):
+    levels = tuple([level for level in MODES.stack
+                    if isinstance(level, Forward) or level.only_watches or level.is_trace])
+    with replaced(levels), nullcontext() if snapshot is None else GeneratorReplay(snapshot), _region(tracer()):
         yield
+
+
+@contextmanager
+def _region(level: Tracing | None) -> Iterator[None]:
+    """Has a trace note that what runs inside is a recomputation."""
+    if level is None:
+        yield
+        return
+    outer, level.regions = level.region, level.regions + 1
+    level.region = level.regions
+    try:
+        yield
+    finally:
+        level.region = outer
 
 
 class Anew:

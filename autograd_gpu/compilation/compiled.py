@@ -1,0 +1,257 @@
+"""compile: a function whose calls are recorded until two agree, and then replayed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .. import pytrees
+from ..core.interpret.interpreters import only_watched
+from ..core.interpret.tracing import inlineable
+from ..core.tensor import Tensor
+from ..core.thread_state import THREAD
+from ..errors import warn_user
+from ..modes import MODES, RECORDING_MASK
+from .explain import Explanation, explanation, readable
+from .graph import CompileError, Trace
+from .guards import Guards
+from .key import Unfit, key_of
+from .record import record
+from .replay import Replay
+from .same import difference
+
+LOGGER = logging.getLogger("autograd_gpu.compilation")
+LOGGER.setLevel(logging.WARNING)
+MOST_TRACES = 4  # of a key until two in a row agree
+MOST_PROGRAMS = 8  # of a key
+_ALIVE: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+class Counts:
+    """How often calls of a compiled function were traced, replayed, and run as they are."""
+
+    def __init__(self) -> None:
+        self.traced = self.compiled = self.eager = 0
+
+    def __repr__(self) -> str:
+        return f"Counts(traced={self.traced}, compiled={self.compiled}, eager={self.eager})"
+
+
+class Kind:
+    """The calls with one key: traces that are compared, and programs."""
+
+    def __init__(self) -> None:
+        self.last: Trace | None = None
+        self.attempts = 0
+        self.programs: list[tuple[Guards, Replay]] = []
+        self.refused: str | None = None
+        self.optimizers: dict[int, Any] = {}
+
+
+class Compiled:
+    """A function whose calls are replayed; `ag.compile` makes it."""
+
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self._fn, self._fullgraph = fn, fullgraph
+        self.reset()
+        _ALIVE.add(self)
+
+    def __reduce__(self) -> Any:
+        return Compiled, (self._fn, self._fullgraph)
+
+    def reset(self) -> None:
+        """Drops all programs: the next calls are traced anew."""
+        self._local = threading.local()
+        self._warned: set[str] = set()
+        self.counts = Counts()
+        self.recompiles: list[str] = []
+        self._specs: dict[int, Any] = {}
+
+    def explain(self) -> Explanation:
+        """What was compiled on this thread, and what was not, with the reason, file and line.
+
+        >>> double = ag.compile(lambda x: x * 2)
+        >>> _ = [double(ag.ones(3)) for _ in range(3)]
+        >>> print(double.explain())
+        program 0: (x: f32[3]), 1 of 1 instructions, 0 bytes saved; 1 mul
+        """
+        return explanation(self._kinds.values())
+
+    def print_readable(self, print_output: bool = True) -> str:
+        """The programs of this thread as Python; printed, too, unless `print_output` is False.
+
+        >>> double = ag.compile(lambda x: x * 2)
+        >>> _ = [double(ag.ones(3)) for _ in range(3)]
+        >>> "mul" in double.print_readable(print_output=False)
+        True
+        """
+        text = readable(self._kinds.values())
+        if print_output:
+            print(text)
+        return text
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_fn":
+            raise AttributeError(name)
+        return getattr(self._fn, name)
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self._fn, '__qualname__', self._fn)}: {self.counts}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if MODES.bits > RECORDING_MASK and not only_watched() and MODES.stack:
+            return self._fn(*args, **kwargs)  # inside of a transform or of another trace
+        leaves, spec = self._parts(args, kwargs)
+        try:
+            self._check_modes()
+            key = key_of(leaves, spec)
+        except Unfit as unfit:
+            return self._eagerly(str(unfit), args, kwargs)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind()
+        reason = None
+        for guards, replay in kind.programs:
+            reason = guards.failed(leaves)
+            if reason is None:
+                self.counts.compiled += 1
+                return replay(leaves)
+        if kind.refused is not None:
+            return self._eagerly(kind.refused, args, kwargs)
+        if reason is not None and kind.last is None:
+            self._note_recompile(reason)
+        return self._record(kind, args, kwargs, leaves, spec)
+
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The leaves of the arguments and their structure, which is known for tensors by place."""
+        if not kwargs and all(isinstance(x, Tensor) for x in args):
+            spec = self._specs.get(len(args))
+            if spec is None:
+                spec = self._specs[len(args)] = pytrees.flatten((args, kwargs))[1]
+            return args, spec
+        return pytrees.flatten((args, kwargs))
+
+    @property
+    def _kinds(self) -> dict[Any, Kind]:
+        """By key; programs belong to a thread."""
+        kinds: dict[Any, Kind] | None = getattr(self._local, "kinds", None)
+        if kinds is None:
+            kinds = self._local.kinds = {}
+        return kinds
+
+    def _check_modes(self) -> None:
+        thread = THREAD.state
+        if thread.anomaly:
+            raise Unfit("anomaly mode is on")
+        if thread.start_hooks:
+            raise Unfit("hooks of on_node_start are set")
+        if MODES.saving:
+            raise Unfit("it is called inside of saved-tensor hooks; use them inside of the function")
+
+    def _note_recompile(self, reason: str) -> None:
+        self.recompiles.append(reason)
+        LOGGER.info("%r: traced anew: %s", self, reason)
+
+    def _record(self, kind: Kind, args: Any, kwargs: Any, leaves: Any, spec: Any) -> Any:
+        if len(kind.programs) >= MOST_PROGRAMS:
+            kind.refused = f"it has {MOST_PROGRAMS} programs for arguments of this kind already; what changes from " \
+                           f"call to call must be an argument ({self.recompiles[-1]})"
+            return self._eagerly(kind.refused, args, kwargs)
+        self.counts.traced += 1
+        trace, result = record(self._fn, leaves, spec, kind.optimizers.values(), self._fullgraph)
+        kind.optimizers.update({key: optimizer for key, (optimizer, _) in trace.settings.items()})
+        if trace.refused is not None:
+            self._refuse(kind, trace.refused)
+            return result
+        differs = "" if kind.last is None else difference(kind.last, trace)
+        if differs is None:
+            kind.programs.append((Guards(trace), Replay(self._fn, self._name, spec, trace)))
+            kind.last, kind.attempts = None, 0
+            LOGGER.info("%r: compiled", self)
+            return result
+        kind.last, kind.attempts = trace, kind.attempts + 1
+        if kind.attempts >= MOST_TRACES:
+            self._refuse(kind, differs)
+        return result
+
+    @property
+    def _name(self) -> str:
+        name = getattr(self._fn, "__name__", type(self._fn).__name__)
+        return name if name.isidentifier() else "compiled"
+
+    def _refuse(self, kind: Kind, reason: str) -> None:
+        kind.refused, kind.last = reason, None
+        self._warn(reason)
+
+    def _eagerly(self, reason: str, args: Any, kwargs: Any) -> Any:
+        self._warn(reason)
+        self.counts.eager += 1
+        return self._fn(*args, **kwargs)
+
+    def _warn(self, reason: str) -> None:
+        if self._fullgraph:
+            raise CompileError(f"ag.compile with fullgraph=True: {reason}")
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warn_user(f"{getattr(self._fn, '__qualname__', self._fn)} runs eagerly, not compiled: {reason}")
+
+
+def reset() -> None:
+    """Drops the programs of all compiled functions.
+
+    >>> ag.compiler.reset()
+    """
+    for compiled in list(_ALIVE):
+        compiled.reset()
+
+
+def compile(
+    model: Any = None, *, dynamic: bool | None = False, fullgraph: bool = False, mode: str | None = "default",
+    disable: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    """A function or module whose calls are recorded, and replayed once two calls in a row have done the same.
+
+    A replay does what the call would do, to the last bit: gradients, in-place writes, steps of optimizers, random
+    numbers. It runs the recorded operations without dispatch, graph and engine. Arguments of other shapes, dtypes or
+    values, and globals, cells and attributes that changed, lead to further programs. A call that cannot be compiled
+    runs as it is, with one warning that says why; with `fullgraph` that is a CompileError. Also a decorator.
+
+    dynamic: True is not supported: NotImplementedError. mode, options: PyTorch's; they change nothing. disable: returns
+    `model` as it is.
+
+    >>> w = ag.ones(3, requires_grad=True)
+    >>> @ag.compile
+    ... def step(x):
+    ...     w.grad = None
+    ...     loss = ((x * w).sum() - 1) ** 2
+    ...     loss.backward()
+    ...     with ag.no_grad():
+    ...         w.sub_(0.05 * w.grad)
+    ...     return loss
+    >>> losses = [step(ag.tensor([1.0, 2.0, 3.0])).item() for _ in range(6)]
+    >>> losses[0] > losses[-1]
+    True
+    >>> step.counts
+    Counts(traced=3, compiled=3, eager=0)
+    """
+    if dynamic:
+        raise NotImplementedError("ag.compile(dynamic=True) is not supported: a program is made for each shape; leave "
+                                  "dynamic out")
+    if model is None:
+        return functools.partial(compile, dynamic=dynamic, fullgraph=fullgraph, mode=mode, disable=disable, **options)
+    if not callable(model):
+        raise TypeError(f"ag.compile takes a function or a module, not {type(model).__name__}")
+    if disable:
+        return model
+    return Compiled(model, fullgraph)
+
+
+compile.inlineable, compile.CompileError = inlineable, CompileError  # type: ignore[attr-defined]

@@ -1,0 +1,72 @@
+"""Emitters: texts for ops on NumPy arrays that are shorter than a call of their forward, with the same bits.
+
+An elementwise op that is one ufunc is written as that, into the memory of an operand that dies there. tests/compilation
+compares each of them with its forward. An op whose forward looks at values, or splits its work among threads, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays.dtypes import FULL_FLOATS
+from ..backend.cpu.pool import SMALLEST as LARGE
+from .graph import RESULT, Call, Node, Value
+
+# By op: its ufunc, for arrays in float32 and float64 of one dtype, and numbers.
+UFUNCS = {
+    "abs": "absolute", "add": "add", "ceil": "ceil", "cos": "cos", "div": "true_divide", "exp": "exp",
+    "expm1": "expm1", "floor": "floor", "log": "log", "log1p": "log1p", "maximum": "maximum", "minimum": "minimum",
+    "mul": "multiply", "neg": "negative", "sin": "sin", "sqrt": "sqrt", "square": "square", "sub": "subtract",
+    "tanh": "tanh",
+}  # fmt: skip
+# Ops whose results are new memory, which nobody else knows.
+FRESH = frozenset((*UFUNCS, "gemm", "linear", "tanh_grad"))
+
+
+class Memory:
+    """Which operands die where, so that a result may take their memory."""
+
+    def __init__(self, nodes: Sequence[Node], returns: Sequence[Value], fixed: set[int]) -> None:
+        self._fixed = fixed  # the roots of memory that is from outside, or written to
+        self._fresh = {v for n in nodes if isinstance(n, Call) and n.op.name in FRESH for v in n.outs}
+        self._last: dict[int, int] = {}  # by root: the last instruction that touches the memory
+        for i, node in enumerate(nodes):
+            for v in (*node.reads, *node.made()):
+                self._last[v.root] = i
+        for v in returns:
+            self._last[v.root] = len(nodes)
+
+    def over(self, i: int, node: Call) -> Value | None:
+        """An operand in whose memory instruction i may put its result, or None."""
+        out = node.outs[0]
+        for v in node.reads:
+            alike = v.shape == out.shape and v.dtype == out.dtype and v.array.strides == out.array.strides
+            if alike and v in self._fresh and v.root not in self._fixed and self._last[v.root] == i and (
+                v.root == id(v.array) and out.root == id(out.array)
+            ):  # fmt: skip
+                return v
+        return None
+
+
+def emitted(
+    i: int, node: Call, memory: Memory, text: Callable[[Any], str], bind: Callable[[Any, str], str]
+) -> str | None:
+    """The right-hand side for instruction i, or None if its forward has to run."""
+    name = UFUNCS.get(node.op.name)
+    if name is None or node.attributes.get("alpha", 1) != 1 or node.attributes.get("rounding_mode") is not None:
+        return None
+    out = node.outs[0]
+    if out.kind != RESULT or out.dtype not in FULL_FLOATS or not out.shape or out.array.nbytes >= LARGE:
+        return None
+    for a in node.args:
+        if isinstance(a, Value):
+            if type(a.array) is not np.ndarray or a.dtype != out.dtype:
+                return None
+        elif type(a) not in (int, float):
+            return None
+    operand = memory.over(i, node)
+    args = [*map(text, node.args), *([] if operand is None else [text(operand)])]
+    return f"{bind(getattr(np, name), name)}({', '.join(args)})"

@@ -1,0 +1,69 @@
+"""What a compiled function says about itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from .graph import Call, FusedRule
+from .replay import Replay
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """One program of a compiled function.
+
+    arguments: how they look. traced, left: the numbers of instructions in the trace and after the passes. ops: how
+    often each op runs, in the backward outside of the call, too. saved_bytes: what a call holds for that backward,
+    beyond arguments and tensors from outside.
+    """
+
+    arguments: str
+    traced: int
+    left: int
+    ops: dict[str, int]
+    saved_bytes: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer of `explain()`: the programs, and why calls stay eager, with file and line."""
+
+    programs: list[ProgramInfo]
+    refused: list[str]
+
+    @property
+    def saved_bytes(self) -> int:
+        """The most that a call holds for a backward that comes outside of it."""
+        return max([program.saved_bytes for program in self.programs], default=0)
+
+    def __str__(self) -> str:
+        lines = [f"program {i}: ({p.arguments}), {p.left} of {p.traced} instructions, {p.saved_bytes} bytes saved; "
+                 + ", ".join(f"{count} {name}" for name, count in p.ops.items())
+                 for i, p in enumerate(self.programs)]  # fmt: skip
+        return "\n".join([*lines, *(f"eager: {reason}" for reason in self.refused)]) or "nothing was compiled yet"
+
+
+def info_of(replay: Replay) -> ProgramInfo:
+    """The facts about one program."""
+    nodes = [*replay.program.nodes, *replay.later]
+    ops = Counter(node.name for node in nodes if isinstance(node, (Call, FusedRule)))
+    described = ", ".join(v.described() for v in replay.trace.arguments)
+    roots = {v.root: v for v in replay.saved}
+    return ProgramInfo(described, replay.traced, len(nodes), dict(ops), sum(v.array.nbytes for v in roots.values()))
+
+
+def explanation(kinds: Any) -> Explanation:
+    """What is known of the calls of some kinds."""
+    programs = [info_of(replay) for kind in kinds for _, replay in kind.programs]
+    return Explanation(programs, list(dict.fromkeys(kind.refused for kind in kinds if kind.refused is not None)))
+
+
+def readable(kinds: Any) -> str:
+    """The text of all programs."""
+    texts = []
+    for kind in kinds:
+        for _, replay in kind.programs:
+            texts += [replay.program.text, *(program.text for program in replay.backwards())]
+    return "\n".join(texts)

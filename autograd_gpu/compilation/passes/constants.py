@@ -1,0 +1,21 @@
+"""constants: results of constants are constants."""
+
+from __future__ import annotations
+
+from ..graph import CONSTANT, RESULT, Call, Node, Trace
+from .facts import Facts, is_pure
+
+
+def constants(trace: Trace) -> list[Node]:
+    """The nodes without calls whose arguments are constants; what they gave in the trace are constants, too."""
+    facts, kept = Facts(trace), []
+    for node in trace.nodes:
+        if isinstance(node, Call) and is_pure(node) and all(
+            v.kind == CONSTANT and v.root not in facts.written for v in node.reads
+        ) and all(v.root not in facts.written for v in node.made()):  # fmt: skip
+            for v in node.made():
+                if v.kind == RESULT:
+                    v.kind, v.content = CONSTANT, v.array
+        else:
+            kept.append(node)
+    return kept

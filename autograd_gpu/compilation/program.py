@@ -1,0 +1,281 @@
+"""Writes the instructions of a trace as straight-line Python over arrays, which tracebacks show."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import re
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend import namespace
+from ..backend.arrays.memory_format import row_major
+from ..backend.cuda import exact
+from ..core.codegen.source import Source
+from ..core.declare.op import RAW
+from ..core.graph import journals
+from ..core.graph.storage import before_write, bump_version
+from ..core.interpret.implementation import explained
+from ..core.tensor import Tensor, wrap
+from . import graph
+from .emitters import Memory, emitted
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, TANGENT, Value
+
+_serial = itertools.count()
+_EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
+
+
+def set_grad(leaf: Tensor, array: Any) -> None:
+    """Sets the `.grad` of a leaf."""
+    if journals.OPEN:
+        journals.note(leaf)
+    leaf._grad = None if array is None else wrap(array)
+
+
+def write(tensor: Tensor | None, target: Any, source: Any) -> None:
+    """target[...] = source; `tensor`, if somebody outside can see the memory, gets the next version."""
+    if tensor is not None:
+        before_write((tensor,))
+        bump_version(tensor)
+    target[...] = exact.assignable(source, target)
+
+
+class Program:
+    """A function of the tensors of the arguments, or of saved values and tangents; it returns arrays.
+
+    nodes: the instructions in order. parameters: the values that it gets, in order. returns: those that it returns.
+    """
+
+    def __init__(
+        self, name: str, nodes: Sequence[graph.Node], parameters: Sequence[Value], returns: Sequence[Value],
+        outside: Iterable[Value],
+    ) -> None:  # fmt: skip
+        self.nodes, self.returns = nodes, returns
+        self._scope: dict[str, Any] = {
+            "np": np, "asarray": np.asarray, "ndarray": np.ndarray, "row_major": row_major, "set_grad": set_grad,
+            "write": write, "RAW": RAW,
+        }  # fmt: skip
+        self._names: dict[Value, str] = {}
+        self._known: dict[int, str] = {}
+        self._w = Source()
+        self._lines: dict[int, graph.Node] = {}
+        self._written = {v.root for node in nodes for v in node.writes}
+        self._outside = list(outside)
+        self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
+        self._arguments = [v for v in parameters if v.kind == ARGUMENT]
+        self.run = self._write(name, parameters)
+
+    # ---- text --------------------------------------------------------------------------------------
+
+    def _write(self, name: str, parameters: Sequence[Value]) -> Callable[..., Any]:
+        w = self._w
+        w(f"def {name}({', '.join(self._parameter(v) for v in parameters)}):")
+        w.depth = 1
+        for v in parameters:
+            if v.kind == ARGUMENT:
+                self._names[v] = _identifier(v.name)
+                w(f"{self._names[v]} = {self._parameter(v)}._array")
+            else:
+                self._names[v] = self._parameter(v)
+        for v in dict.fromkeys(v for node in self.nodes for v in node.reads):
+            self._enter(v)
+        for v in self.returns:
+            self._enter(v)
+        last = self._last_uses()
+        fixed = self._written | {v.root for v in (*self._outside, *parameters)}
+        self._memory = Memory(self.nodes, self.returns, fixed)
+        for i, node in enumerate(self.nodes):
+            begin, self._number = len(w.lines), i
+            getattr(self, f"_{type(node).__name__}")(node)
+            self._lines.update(dict.fromkeys(range(begin + 1, len(w.lines) + 1), node))
+            dying = [self._names[v] for v in last.get(i, ())]
+            if dying:
+                w(f"del {', '.join(dying)}")
+        w(f"return {self._tuple(self.returns)}")
+        function = self._named(name)
+        return function
+
+    def _named(self, name: str) -> Callable[..., Any]:
+        number = next(_serial)
+        self.filename = f"<compiled {name} {number}>"
+        function: Callable[..., Any] = self._w.define_as(name, self._scope, self.filename)
+        return function
+
+    @property
+    def text(self) -> str:
+        """The source."""
+        return "\n".join(self._w.lines) + "\n"
+
+    def _parameter(self, v: Value) -> str:
+        return f"t_{_identifier(v.name)}" if v.kind == ARGUMENT else _identifier(v.name)
+
+    def _enter(self, v: Value) -> None:
+        """Gives a value from outside its name, and reads or copies it where it is read at the beginning."""
+        if v in self._names:
+            return
+        name = self._names[v] = _identifier(v.name)
+        if v.kind == GRAD:
+            self._w(f"{name} = {self._tensor_of(v.tensor)}._grad._array")
+        elif v.kind == CAPTURED:
+            self._scope[name] = v.array
+        elif v.kind == CONSTANT:
+            self._scope[name] = v.array
+            if v.root in self._written:
+                self._scope[f"k_{name}"] = v.content
+                self._w(f"{name} = k_{name}.copy('K')")
+
+    def _last_uses(self) -> dict[int, list[Value]]:
+        """By number of the instruction: the values that it makes or reads last."""
+        last: dict[Value, int] = {}
+        for i, node in enumerate(self.nodes):
+            last.update(dict.fromkeys([v for v in (*node.reads, *node.made()) if v.kind == graph.RESULT], i))
+        for v in self.returns:
+            last.pop(v, None)
+        at: dict[int, list[Value]] = {}
+        for v, i in last.items():
+            at.setdefault(i, []).append(v)
+        return at
+
+    def _bind(self, value: Any, prefix: str) -> str:
+        """The text for an object: a literal, or a global of the function."""
+        if _is_literal(value):
+            return repr(value)
+        name = self._known.get(id(value))
+        if name is None:
+            name = self._known[id(value)] = f"{prefix}{len(self._known)}"
+            self._scope[name] = value
+        return name
+
+    def _tensor_of(self, tensor: Any, place: int = -1) -> str:
+        """The text for a tensor from outside."""
+        owner = next((o for o in self._arguments if o.place == place or o.tensor is tensor), None)
+        return self._bind(tensor, "t") if owner is None else self._parameter(owner)
+
+    def _text(self, a: Any) -> str:
+        if isinstance(a, Value):
+            return self._names[a]
+        if type(a) in (tuple, list) and any(True for _ in graph.values_in(a)):
+            inner = "".join(f"{self._text(part)}, " for part in a)
+            return f"({inner})" if type(a) is tuple else f"[{inner}]"
+        return self._bind(a, "a")
+
+    def _tuple(self, values: Sequence[Any]) -> str:
+        return f"({''.join(f'{self._names[v]}, ' for v in values)})"
+
+    def _fit(self, v: Value, op: Any) -> None:
+        """What the generated functions of ops do with a result: no NumPy scalars, row-major where the op says so."""
+        name = self._names[v]
+        if not v.shape:
+            self._w(f"if type({name}) is not ndarray: {name} = asarray({name})")
+        elif op.contiguous:
+            self._w(f"if not {name}.flags.c_contiguous: {name} = row_major({name})")
+
+    def _make(self, v: Value) -> str:
+        """The name of a new value; "_" for an argument that is given back."""
+        if v.kind != graph.RESULT:
+            return "_"
+        return self._names.setdefault(v, _identifier(v.name))
+
+    # ---- instructions ------------------------------------------------------------------------------
+
+    def _Call(self, node: graph.Call) -> None:
+        op, reads = node.op, node.reads
+        short = emitted(self._number, node, self._memory, self._text, self._bind)
+        if short is not None:
+            self._w(f"{self._make(node.outs[0])} = {short}")
+            return
+        xp = namespace(*[v.array for v in reads]) if reads else np
+        function = op.forward if op.cuda is None or xp is np else op.cuda
+        args = [self._bind(xp, "xp") if xp is not np else "np", *map(self._text, node.args)]
+        args += [f"{key}={self._text(value)}" for key, value in node.attributes.items()]
+        call = f"{self._bind(function, 'f_' + op.name)}({', '.join(args)})"
+        names = [self._make(v) for v in node.outs]
+        target = names[0] if op.single else f"({', '.join(names)},)"
+        if op.saved:
+            self._w(f"{target}, extras = {call}")
+            for key, v in node.extras.items():
+                if isinstance(v, Value):
+                    self._w(f"{self._make(v)} = extras[{key!r}]")
+        else:
+            self._w(f"{target} = {call}")
+        for v in dict.fromkeys(v for v in node.outs if v.kind == graph.RESULT):
+            self._fit(v, op)
+
+    def _FusedRule(self, node: graph.FusedRule) -> None:
+        made = iter([self._make(v) for v in node.outs])
+        targets = [next(made) if gives else "_" for gives in node.gives]
+        call = f"{self._bind(node.rule, 'rule')}(RAW, {', '.join(map(self._text, node.given))})"
+        self._w(f"{', '.join(targets)}, = {call}")
+        for v in node.outs:
+            if not v.shape:
+                self._w(f"if type({self._names[v]}) is not ndarray: {self._names[v]} = asarray({self._names[v]})")
+
+    def _Copy(self, node: graph.Copy) -> None:
+        self._w(f"{self._make(node.outs[0])} = {self._names[node.source]}.copy()")
+
+    def _Write(self, node: graph.Write) -> None:
+        owner = self._owners.get(node.target.root)
+        if owner is None:
+            tensor = "None"
+        elif owner.kind == GRAD:
+            tensor = f"{self._tensor_of(owner.tensor)}._grad"
+        else:
+            tensor = self._tensor_of(owner.tensor)
+        self._w(f"write({tensor}, {self._names[node.target]}, {self._names[node.source]})")
+
+    def _Draw(self, node: graph.Draw) -> None:
+        self._w(f"{self._make(node.outs[0])} = {self._bind(node.draw, 'draw')}({node.shape!r})._array")
+
+    def _Check(self, node: graph.Check) -> None:
+        self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]})")
+
+    def _Look(self, node: graph.Look) -> None:
+        """Does nothing."""
+
+    def _SetGrad(self, node: graph.SetGrad) -> None:
+        value = node.value
+        array = "None" if value is None else self._names[value]
+        if value is not None and value.kind == CONSTANT and value.root not in self._written:
+            array = f"{array}.copy()"
+        if not node.inside:
+            self._w(f"set_grad({self._tensor_of(node.tensor, node.place)}, {array})")
+
+    def _Routine(self, node: graph.Routine) -> None:
+        call = f"{self._bind(node.run, 'routine')}()"
+        self._w(f"{self._make(node.outs[0])} = {call}._array" if node.outs else call)
+
+    # ---- runs --------------------------------------------------------------------------------------
+
+    def __call__(self, *given: Any) -> Any:
+        """Runs the program; an error of a forward becomes what eager code raises."""
+        try:
+            return self.run(*given)
+        except _EXPLAINED as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: Exception) -> Exception:
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename == self.filename:
+                node = self._lines.get(frame.lineno or 0)
+                if isinstance(node, graph.Call):
+                    return explained(node.op, [wrap(a.array) for a in node.args if isinstance(a, Value)], error)
+        return error
+
+
+def _identifier(name: str) -> str:
+    text = re.sub(r"\W", "_", name)
+    return f"{text}_" if keyword.iskeyword(text) or text in ("np", "RAW", "write", "_", "asarray") else text
+
+
+def _is_literal(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_literal, value))
+    if type(value) is float:
+        return value == value and abs(value) != float("inf")
+    return type(value) in (int, bool, str, type(None))
+
+
+__all__ = ["TANGENT", "Program"]

@@ -1,0 +1,221 @@
+"""Records a call: runs it as it is, with a tracer below all other interpreters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .. import pytrees
+from ..backend import make
+from ..core.engine.execute import execute
+from ..core.graph import journals
+from ..core.graph.node import behind, has_hooks
+from ..core.graph.tensor_base import TensorBase
+from ..core.interpret.interpreters import entered
+from ..core.interpret.tracing import tracer as current_tracer
+from ..core.saved.saved_tensor import FREED
+from ..core.tensor import Tensor, wrap
+from ..modes import GRAD_OFF, MODES
+from .backward import CompiledBackward
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, TANGENT, Output, SetGrad, Trace
+from .key import modes
+from .tracer import Tracer, options_of
+from .watching import Watch
+
+_LOCK = threading.Lock()
+_OPEN: list[Tracer] = []
+_UNWATCHED: Any = TensorBase.__dict__["array"]
+_GRAD: Any = Tensor.__dict__["grad"]
+
+
+def _read(self: TensorBase) -> Any:
+    """`array`, while a call is traced anywhere: a read on the thread of the trace is told."""
+    if MODES.stack and (level := current_tracer()) is not None:
+        level.read(self)
+    return self._array
+
+
+def _grad(self: Tensor) -> Any:
+    """`grad` in the same time: whether there is one counts."""
+    if MODES.stack and (level := current_tracer()) is not None:
+        level.asked_grad(self)
+    return _GRAD.fget(self)
+
+
+@contextmanager
+def reads_told(tracer: Tracer) -> Iterator[None]:
+    """Has `Tensor.array` tell tracers of reads; it costs nothing while none is on."""
+    with _LOCK:
+        _OPEN.append(tracer)
+        TensorBase.array = property(_read, doc=_UNWATCHED.__doc__)  # type: ignore[assignment,method-assign]
+        Tensor.grad = property(_grad, _GRAD.fset, _GRAD.fdel, _GRAD.__doc__)  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _OPEN.remove(tracer)
+            if not _OPEN:
+                TensorBase.array, Tensor.grad = _UNWATCHED, _GRAD  # type: ignore[method-assign]
+
+
+def record(
+    fn: Callable[..., Any], given: Sequence[Any], structure: Any, optimizers: Iterable[Any], fullgraph: bool
+) -> tuple[Trace, Any]:
+    """Calls fn with the arguments of that structure, and returns what it did and its result.
+
+    given: the leaves of the arguments. optimizers: those that earlier calls have stepped. An argument with a history is
+    replaced by a leaf, so that the backward that is recorded ends there.
+    """
+    tracer, before = Tracer(fullgraph), modes()
+    leaves = [_leaf(x) for x in given]
+    args, kwargs = structure.unflatten(leaves)
+    arguments = [tracer.argument(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    for optimizer in optimizers:
+        tracer.notice(optimizer)
+    watch = Watch(tracer.refuse)
+    for x in (fn, *leaves):
+        watch.function(x)
+    with reads_told(tracer), journals.keeping(tracer.journal), entered(tracer, above=len(MODES.stack)):
+        with watch:
+            result = fn(*args, **kwargs)
+        tracer.flush()
+    if modes() != before:
+        tracer.refuse("the call leaves a mode of the thread changed", "set it outside of the function")
+    if [id(x) for x in pytrees.flatten((args, kwargs))[0]] != [id(x) for x in leaves]:
+        tracer.refuse("the call changes a container among its arguments", "return what is new")
+    found, spec = pytrees.flatten(result)
+    outputs = [_output(tracer, x) for x in found]
+    if any(o.requires_grad for o in outputs):
+        _record_backward(tracer, outputs)
+    trace = Trace(list(dict.fromkeys(arguments)), list(tracer.values.values()), tracer.nodes, outputs, spec)
+    trace.grads_at_entry = {id(e.leaf): (e.leaf, e.before) for e in tracer.journal.values()}
+    trace.tensors = tracer.tensors
+    trace.tangents, trace.gradients = tracer.tangents, tracer.gradients
+    trace.settings, trace.guards = tracer.settings, list(watch.items.values())
+    _check(tracer, watch, trace, given)
+    trace.refused = tracer.refused
+    if any(x is not y for x, y in zip(leaves, given, strict=True)):
+        result = spec.unflatten(_linked(fn, structure, given, leaves, trace))
+    return trace, result
+
+
+def _leaf(x: Any) -> Any:
+    """A leaf in place of a tensor with a history; anything else as it is."""
+    if not isinstance(x, Tensor) or x.is_leaf or MODES.bits & GRAD_OFF:
+        return x
+    return x.detach().requires_grad_()
+
+
+def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
+    """Records the backward of the results that require grad, which comes after the call."""
+    made = [(i, o) for i, o in enumerate(outputs)
+            if o.value is not None and o.requires_grad and o.tensor._node is not o.value.node]
+    if not made:
+        return
+    if any(map(has_hooks, behind([o.tensor._node for _, o in made]))):
+        tracer.refuse("the graph of a result has hooks", "register them on the result")
+        return
+    roots = []
+    for i, o in made:
+        tangent = wrap(make(o.tensor.device, "ones", o.tensor.shape, o.tensor.dtype))
+        tracer.tangents.append((i, tracer.new("tangent", TANGENT, tangent._array, place=i)))
+        roots.append((o.tensor._node, o.tensor._nr, tangent))
+    leaves = [v for v in tracer.values.values() if v.kind in (ARGUMENT, CAPTURED) and v.tensor._fn is not None]
+    captures = [(v.tensor._node, v.tensor._nr, v.array) for v in leaves]
+    tracer.phase = OUTSIDE
+    freed = [_is_freed(o.tensor._node) for _, o in made]
+    if any(freed):
+        if not all(freed):
+            tracer.refuse("the graph of one result was freed by a backward, and that of another one was not",
+                          "detach() one of them")
+        tracer.gradients = [(v, None) for v in leaves]
+        return
+    with reads_told(tracer), entered(tracer, above=len(MODES.stack)):
+        grads = execute(roots, captures, False, True, False)
+    tracer.gradients = [(v, None if g is None else tracer.value(g)) for v, g in zip(leaves, grads, strict=True)]
+
+
+def _is_freed(root: Any) -> bool:
+    """Whether a backward has freed what the nodes of a graph had saved."""
+    slots = [(node, slot) for node in behind([root]) for slot in ("saved", *getattr(node, "saved_slots", {}).values())]
+    return any(getattr(node, slot, None) is FREED for node, slot in slots)
+
+
+def _linked(fn: Any, structure: Any, given: Sequence[Any], leaves: Sequence[Any], trace: Trace) -> list[Any]:
+    """The results of a call some of whose arguments were replaced by leaves, with a history up to the arguments."""
+    original = {id(y): x for x, y in zip(given, leaves, strict=True)}
+    results = [original.get(id(o.tensor), o.tensor) if o.value is not None else o.constant for o in trace.outputs]
+    numbers = [i for i, o in enumerate(trace.outputs) if o.requires_grad and id(o.tensor) not in original]
+    inner = [trace.outputs[i].tensor for i in numbers]
+    known = [v.tensor for v, _ in trace.gradients]
+    inputs = [original.get(id(x), x) for x in known]
+
+    def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
+        roots = [(out._node, out._nr, wrap(g)) for out, g in zip(inner, gs, strict=True)]
+        wanted = [i for i in range(len(known)) if need >> i & 1]
+        captures = [(known[i]._node, known[i]._nr, known[i]._array) for i in wanted]
+        grads: list[Any] = [None] * len(known)
+        for i, g in zip(wanted, execute(roots, captures, False, True, False), strict=True):
+            grads[i] = None if g is None else g._array
+        return tuple(grads)
+
+    made = [_alias(x) for x in inner]
+    if made and inputs:
+        CompiledBackward(made, inputs, (), compute, again(fn, structure, given, numbers))
+        for i, x in zip(numbers, made, strict=True):
+            results[i] = x
+    for x, y in zip(given, leaves, strict=True):
+        if x is not y and y._grad is not None:
+            execute([(x._node, x._nr, y._grad)], None, True, True, False)
+    return results
+
+
+def _alias(x: Tensor) -> Tensor:
+    result = wrap(x._array)
+    result._storage = x._storage
+    return result
+
+
+def again(fn: Any, structure: Any, leaves: Sequence[Any], numbers: Sequence[int]) -> Callable[[], list[Tensor]]:
+    """A function that calls fn anew, and returns the results with these numbers."""
+
+    def run() -> list[Tensor]:
+        args, kwargs = structure.unflatten(leaves)
+        found, _ = pytrees.flatten(fn(*args, **kwargs))
+        return [found[i] for i in numbers]
+
+    return run
+
+
+def _output(tracer: Tracer, x: Any) -> Output:
+    if not isinstance(x, Tensor):
+        return Output(None, x)
+    return Output(tracer.value(x), None, x, x.requires_grad)
+
+
+def _check(tracer: Tracer, watch: Watch, trace: Trace, leaves: Sequence[Any]) -> None:
+    """Refuses what the trace does not show."""
+    changed = watch.changed()
+    if changed:
+        tracer.refuse(f"the call changes {', '.join(changed[:3])}, which is no tensor",
+                      "return it, or change it outside of the function")
+    if tracer.unnoted_writes():
+        tracer.refuse("memory of a tensor is written to beside the operations", "write with in-place operations")
+    for optimizer, options in trace.settings.values():
+        if options_of(optimizer) != options:
+            tracer.refuse("the call changes options of an optimizer", "change them outside of the function")
+    if any(isinstance(n, SetGrad) and n.place >= 0 and n.tensor is not leaves[n.place] for n in trace.nodes):
+        tracer.refuse("backward() inside of the call reaches the history of an argument", "compile what encloses both")
+    if any(v.tensor._fn is not v.node for v in trace.arguments):
+        tracer.refuse("an argument gets another history, or another requires_grad",
+                      "write to a clone() of it, or do it outside of the function")
+    if any(o.tensor is not None and o.tensor._grad is not None and id(o.tensor) not in trace.tensors
+           and id(o.tensor) not in tracer.places for o in trace.outputs):
+        tracer.refuse("a result has a .grad", "return the .grad as a result of its own")
+    roots = {v.root for v in trace.arguments}
+    if any(v.root in roots for v in trace.values if v.kind in (CAPTURED, CONSTANT, GRAD)):
+        tracer.refuse("an argument shares memory with a tensor that the function knows by itself",
+                      "pass another tensor, or pass both")
+

@@ -1,0 +1,184 @@
+"""A compiled call: a program, how its arrays become results, and the backward that comes outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.graph.storage import storage_of
+from ..core.tensor import Tensor, alias, wrap
+from ..random.replay import GeneratorSnapshot
+from . import graph
+from .backward import CompiledBackward, repeated
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
+from .passes import dead, simplify
+from .program import Program
+from .record import again
+
+Make = Callable[[Sequence[Any], Any, Sequence[Any]], Any]  # of the leaves, the array and the results before: a result
+
+
+class Replay:
+    """What does again what a trace has done. `structure`: of the arguments."""
+
+    def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
+        self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
+        self.traced = len(trace.nodes)
+        simplify(trace)
+        self._places = [v.place for v in trace.arguments]
+        self._spec, self._simple = trace.spec, trace.spec.is_leaf()
+        self._outside = [v for v in trace.values if v.kind != RESULT]
+        returned = dict.fromkeys(o.value for o in trace.outputs if o.value is not None)
+        shown = [v for v in returned if v.kind not in (ARGUMENT, CAPTURED)]
+        self._partition(shown)
+        at = {v: i for i, v in enumerate(shown)}
+        self._makers = [(-1 if o.value is None else at.get(o.value, -1), self._maker(i, o))
+                        for i, o in enumerate(trace.outputs)]
+
+    def _partition(self, shown: list[Value]) -> None:
+        """Makes the program of the call, which returns `shown` and what the backward outside needs besides."""
+        trace = self.trace
+        forward = [n for n in trace.nodes if n.phase != OUTSIDE]
+        self._gradients = [g for _, g in trace.gradients if g is not None]
+        self.later = dead([n for n in trace.nodes if n.phase == OUTSIDE], self._gradients)
+        made = {v for n in forward for v in n.made()}
+        reads = dict.fromkeys(v for n in self.later for v in n.reads)
+        reads.update(dict.fromkeys(self._gradients))
+        self.saved = [v for v in reads if v in made or v.kind == GRAD]
+        self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
+        self._count = len(shown)
+        returns = [*shown, *self.saved]
+        self.program = Program(self._name, dead(forward, returns), trace.arguments, returns, self._outside)
+        self._backwards: dict[int, Program] = {}
+        self._roots = {v.root for v in self.saved}
+        self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """Runs the program with these leaves of the arguments."""
+        given = [leaves[place] for place in self._places]
+        snapshot = None
+        if self._draws and self.trace.tangents:
+            snapshot = GeneratorSnapshot()
+            with snapshot:
+                arrays = self.program(*given)
+        else:
+            arrays = self.program(*given)
+        results: list[Any] = []
+        for place, make in self._makers:
+            results.append(make(leaves, arrays[place] if place >= 0 else None, results))
+        if self.trace.tangents:
+            self._link(leaves, given, results, arrays[self._count :], snapshot)
+        return results[0] if self._simple else self._spec.unflatten(results)
+
+    # ---- backward outside --------------------------------------------------------------------------
+
+    def _link(self, leaves: Sequence[Any], given: list[Any], results: list[Any], saved: Any, snapshot: Any) -> None:
+        """Gives the results their node."""
+        numbers = [i for i, _ in self.trace.tangents]
+        linked = [results[i] for i in numbers]
+        inputs = [self._tensor(v, leaves) for v, _ in self.trace.gradients]
+        kept = [self._tensor(v, leaves) for v in self._kept]
+        kept += [r for i, r in zip(numbers, linked, strict=True) if self._root_of(i) in self._roots]
+
+        def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
+            program = self._backwards.get(need)
+            if program is None:
+                program = self._backwards[need] = self._backward(need)
+            grads = iter(program(*given, *saved, *gs))
+            return tuple([next(grads) if need >> i & 1 and g is not None else None
+                          for i, (_, g) in enumerate(self.trace.gradients)])
+
+        if all(g is None for _, g in self.trace.gradients):
+            compute = None  # type: ignore[assignment]  # a backward inside has freed the graph
+        run = again(self._fn, self._structure, leaves, numbers)
+        CompiledBackward(linked, inputs, kept, compute, repeated(self._refusing(run), snapshot))
+
+    def backwards(self) -> list[Program]:
+        """The programs of the backward outside: those that have run, else that of all gradients."""
+        if not self._backwards and self._gradients:
+            everything = (1 << len(self.trace.gradients)) - 1
+            self._backwards[everything] = self._backward(everything)
+        return list(self._backwards.values())
+
+    def _refusing(self, run: Callable[[], list[Tensor]]) -> Callable[[], list[Tensor]]:
+        """`run`, unless the call writes to tensors outside, which would be written twice."""
+        roots = {v.root for v in self._outside}
+        if not any(v.root in roots for n in self.trace.nodes if n.phase != OUTSIDE for v in n.writes):
+            return run
+
+        def refused() -> list[Tensor]:
+            raise RuntimeError("a derivative of higher order of a compiled function that writes to tensors outside, "
+                               "such as buffers of batch norm: call it without ag.compile, or compile the whole step")
+
+        return refused
+
+    def _backward(self, need: int) -> Program:
+        """The program for the gradients in `need`."""
+        wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
+        nodes = dead(self.later, wanted)
+        parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
+        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside)
+
+    def _root_of(self, i: int) -> int:
+        value = self.trace.outputs[i].value
+        return -1 if value is None else value.root
+
+    @staticmethod
+    def _tensor(v: Value, leaves: Sequence[Any]) -> Any:
+        return leaves[v.place] if v.kind == ARGUMENT else v.tensor
+
+    # ---- results -----------------------------------------------------------------------------------
+
+    def _maker(self, i: int, output: Output) -> Make:
+        """How result i is made."""
+        value, made, before = output.value, output.tensor, self.trace.outputs[:i]
+        if value is None:
+            constant = output.constant
+            return lambda leaves, array, results: constant
+        earlier = next((j for j, o in enumerate(before) if o.tensor is made), None)
+        if earlier is not None:
+            return lambda leaves, array, results: results[earlier]
+        if value.kind in (ARGUMENT, CAPTURED):
+            same = made is value.tensor
+            return lambda leaves, array, results: self._tensor(value, leaves) if same else alias(
+                self._tensor(value, leaves))
+        setting = next((n for n in self.trace.nodes if isinstance(n, graph.SetGrad) and n.value is value), None)
+        if value.kind == GRAD or (setting is not None and not setting.inside):
+            place, leaf = (-1, value.tensor) if setting is None else (setting.place, setting.tensor)
+            return lambda leaves, array, results: _grad_of(leaf if place < 0 else leaves[place], array)
+        written = {v.root for n in self.trace.nodes for v in n.writes}
+        constant = {v.root for v in self._outside if v.kind == CONSTANT} - written
+        if value.root in constant:
+            return lambda leaves, array, results: wrap(array.copy())
+        owner = next((v for v in self._outside if v.kind in (ARGUMENT, CAPTURED) and v.root == value.root), None)
+        if owner is not None:
+            kind = None if made._base is None else made._made
+            return lambda leaves, array, results: _view(array, self._tensor(owner, leaves), kind)
+        sharing = next((j for j, o in enumerate(before) if o.value is not None and o.value.root == value.root), None)
+        if sharing is None:
+            return lambda leaves, array, results: wrap(array)
+        return lambda leaves, array, results: _sharing(array, results[sharing])
+
+
+def _sharing(array: Any, other: Tensor) -> Tensor:
+    result = wrap(array)
+    result._storage = storage_of(other)
+    return result
+
+
+def _grad_of(leaf: Tensor, array: Any) -> Tensor:
+    """A result that is the `.grad` of a leaf."""
+    grad = leaf._grad
+    return grad if grad is not None and grad._array is array else wrap(array)
+
+
+def _view(array: Any, tensor: Tensor, made: int | None) -> Tensor:
+    """A result in the memory of an argument or of a tensor from outside; a view of it, unless it is detached."""
+    result = _sharing(array, tensor)
+    if made is not None and not result.is_inference() and not tensor.requires_grad:
+        result._base = tensor if tensor._base is None else tensor._base
+        result._made, result._seen = made, storage_of(tensor).version
+    return result
+
+
+__all__ = ["TANGENT", "Replay"]

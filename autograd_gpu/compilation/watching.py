@@ -1,0 +1,283 @@
+"""Finds what a call depends on besides its arguments: globals, cells and attributes that its code names.
+
+While a call is traced, `sys.setprofile` tells of each function that begins. What the code of functions outside of the
+package reads or sets by name is taken down when the function begins. If it has changed at the end, the call has changed
+Python state, which a replay would not do; if it changes later, the call is traced anew.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import sysconfig
+import types
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from ..core.graph.tensor_base import TensorBase
+from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES
+
+_PACKAGE = __name__.partition(".")[0]
+_HERE = __file__.rpartition("/compilation/")[0]
+_STDLIB, _SITE = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
+# The top packages whose code is none of the user's: this one, and what it calls.
+_OURS = frozenset((_PACKAGE, "numpy", "scipy", "cupy", "cupyx", "threadpoolctl", "opt_einsum", "ml_dtypes"))
+_LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW"))
+_CELLS = frozenset(("LOAD_DEREF", "STORE_DEREF", "LOAD_FROM_DICT_OR_DEREF"))
+_ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"))
+_NOTHING = frozenset(("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"))
+_PLAIN = (bool, int, float, str, bytes, type(None), complex)
+MISSING = object()
+LONGEST = 1000  # elements of a container that are taken down
+
+
+class Item:
+    """The value of a key of a dict, and what it was."""
+
+    __slots__ = ("container", "elements", "expected", "key", "name", "snapshot")
+
+    def __init__(self, container: Any, key: Any, name: str) -> None:
+        self.container, self.key, self.name = container, key, name
+        self.expected = self.now()
+        self.snapshot = snapshot(self.expected)
+        # Of a container without others in it the elements, of which identity is tested first, without Python code.
+        nested = self.snapshot is None or any(type(pair) is not tuple or pair[1] is not None for pair in self.snapshot)
+        self.elements = None if nested else [element for element, _ in self.snapshot]
+
+    @property
+    def _parts(self) -> int:
+        return 2 if isinstance(self.expected, dict) else 1
+
+    def now(self) -> Any:
+        """The value that the key has now."""
+        return self.container.get(self.key, MISSING)
+
+    def holds(self) -> bool:
+        """Whether the value is what it was."""
+        now = self.now()
+        if now is not self.expected and not equal(now, self.expected):
+            return False
+        if self.elements is not None and now is self.expected and len(now) == len(self.elements) // self._parts:
+            found = chain.from_iterable(now.items()) if self._parts == 2 else now
+            if all(map(is_, found, self.elements)):
+                return True
+        return self.snapshot is None or alike(self.snapshot, snapshot(now))
+
+
+class CellItem(Item):
+    """The content of a closure's cell."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        try:
+            return self.container.cell_contents
+        except ValueError:
+            return MISSING
+
+
+class SlotItem(Item):
+    """An attribute in a slot."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        try:
+            return self.key.__get__(self.container)
+        except AttributeError:
+            return MISSING
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two plain values are the same for a program: 0.0 is not -0.0, NaN is NaN, 1 is not True."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return a.hex() == b.hex()
+    if type(a) is tuple:
+        return len(a) == len(b) and all(x is y or equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, types.MethodType):
+        return a.__self__ is b.__self__ and a.__func__ is b.__func__
+    return isinstance(a, (*_PLAIN, np.dtype, np.generic, slice)) and bool(a == b)
+
+
+def snapshot(x: Any, depth: int = 3) -> Any:
+    """The elements of a list, dict, set or deque, with those of the containers among them; None for anything else."""
+    if not isinstance(x, (list, dict, set, deque)) or not depth:
+        return None
+    if len(x) > LONGEST:
+        return [len(x)]
+    elements = [part for item in x.items() for part in item] if isinstance(x, dict) else list(x)
+    return [(element, snapshot(element, depth - 1)) for element in elements]
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two snapshots are the same."""
+    if type(a) is tuple:
+        return (a[0] is b[0] or equal(a[0], b[0])) and (a[1] is b[1] or alike(a[1], b[1]))
+    if type(a) is not list or type(b) is not list:
+        return equal(a, b)
+    return len(a) == len(b) and all(map(alike, a, b))
+
+
+def _is_library(fn: types.FunctionType) -> bool:
+    return (fn.__module__ or "").partition(".")[0] in _OURS or is_ours(fn.__code__.co_filename)
+
+
+def is_ours(filename: str) -> bool:
+    """Whether the code of a file is of this package or of Python."""
+    if filename.startswith((_HERE, "<generated", "<frozen", "<compiled")):
+        return True
+    return filename.startswith(_STDLIB) and not any(word in filename for word in _SITE)
+
+
+@functools.lru_cache(10_000)
+def chains_of(code: types.CodeType) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What code names: ("global x", ("a", "b")) for the global x.a.b; "cell x" and "local x" in the same way."""
+    found: dict[tuple[str, tuple[str, ...]], None] = {}
+    root: str = ""
+    path: tuple[str, ...] = ()
+    for instruction in dis.get_instructions(code):
+        name, value = instruction.opname, instruction.argval
+        if name in _NOTHING:
+            continue
+        if name in _ATTRIBUTES and root:
+            path = (*path, value)
+            found[root, path] = None
+            continue
+        root, path = "", ()
+        if name in ("LOAD_GLOBAL", "STORE_GLOBAL", "LOAD_NAME"):
+            root = f"global {value}"
+        elif name in _CELLS and value in code.co_freevars:
+            root = f"cell {value}"
+        elif name in _LOADS:
+            variable = value[-1] if isinstance(value, tuple) else value
+            root = f"local {variable}" if variable in code.co_varnames[: code.co_argcount] else ""
+            continue
+        if root:
+            found[root, ()] = None
+    return tuple(found)
+
+
+class Watch:
+    """Takes down, while it is entered, what the functions that run depend on."""
+
+    def __init__(self, refuse: Callable[[str, str], None]) -> None:
+        self.items: dict[tuple[int, Any], Item] = {}
+        self._refuse = refuse
+        self._functions: dict[int, Any] = {}
+        self._ours: dict[types.CodeType, bool] = {}
+        self._before: Any = None
+
+    def __enter__(self) -> Watch:
+        self._before = sys.getprofile()
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(self._before)
+
+    def changed(self) -> list[str]:
+        """The names of what is not what it was."""
+        return [item.name for item in self.items.values() if not item.holds()]
+
+    def function(self, fn: Any) -> None:
+        """Takes down the cells of a function, and what a bound method or a partial holds."""
+        while isinstance(fn, functools.partial):
+            for part in (*fn.args, *fn.keywords.values()):
+                self.function(part)
+            fn = fn.func
+        fn = getattr(fn, "__func__", fn)
+        if not isinstance(fn, types.FunctionType) or id(fn) in self._functions or _is_library(fn):
+            return
+        self._functions[id(fn)] = fn
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            self.function(self._kept(CellItem(cell, None, name)))
+
+    def _event(self, frame: types.FrameType, event: str, argument: Any) -> None:
+        if self._before is not None:
+            self._before(frame, event, argument)
+        code = frame.f_code
+        if event != "call" or code.co_name == "<module>":  # an import, which later calls do not do
+            return
+        ours = self._ours.get(code)
+        if ours is None:
+            package = frame.f_globals.get("__name__", "").partition(".")[0]  # also of a dataclass's __init__
+            ours = package in _OURS or is_ours(code.co_filename)
+            self._ours[code] = ours = ours and code not in MODULE_CALLS
+        if ours:
+            return
+        if code in MODULE_CALLS:
+            name, attributes, hooked = MODULE_CALLS[code](frame.f_locals["self"])
+            if hooked:
+                self._refuse(f"{name} has hooks", "remove them, or do their work in forward")
+            for key in (*attributes, "forward"):
+                self._kept(Item(attributes, key, f"{name}.{key}"))
+        else:
+            self._frame(frame, code)
+
+    def _frame(self, frame: types.FrameType, code: types.CodeType) -> None:
+        variables = frame.f_locals
+        for root, path in chains_of(code):
+            kind, _, name = root.partition(" ")
+            if kind == "global":
+                if name in frame.f_globals or name not in frame.f_builtins:
+                    self._follow(self._kept(Item(frame.f_globals, name, name)), path, name)
+            elif name in variables:
+                self._follow(variables[name], path, name)
+
+    def _follow(self, value: Any, path: tuple[str, ...], name: str) -> None:
+        """Takes down the attributes along a path."""
+        self.function(value)
+        for attribute in path:
+            if value is MISSING or isinstance(value, (TensorBase, *_PLAIN, np.ndarray)):
+                return
+            if isinstance(value, types.ModuleType) and (
+                value.__name__.partition(".")[0] in _OURS or is_ours(getattr(value, "__file__", None) or "<frozen")
+            ):
+                return
+            name = f"{name}.{attribute}"
+            items = _attribute(value, attribute, name)
+            for item in items:
+                self._kept(item)
+            if not items or items[-1].expected is MISSING:
+                return
+            value = self._kept(items[-1])
+            self.function(value)
+
+    def _kept(self, item: Item) -> Any:
+        """The value at the first time."""
+        return self.items.setdefault((id(item.container), item.key), item).expected
+
+
+def _attribute(owner: Any, attribute: str, name: str) -> list[Item]:
+    """The items of an attribute of an object: that it is not in the instance, if it is not, and what the class has.
+
+    Nothing for methods and properties of the class, whose code is seen when it runs.
+    """
+    attributes = _instance_dict(owner)
+    items = [] if attributes is None else [Item(attributes, attribute, name)]
+    if attributes is not None and attribute in attributes:
+        return items
+    for cls in owner.__mro__ if isinstance(owner, type) else type(owner).__mro__:
+        if attribute in vars(cls):
+            held = vars(cls)[attribute]
+            if isinstance(held, types.MemberDescriptorType):
+                return [*items, SlotItem(owner, held, name)]
+            return items if hasattr(held, "__get__") else [*items, Item(vars(cls), attribute, name)]
+    return items
+
+
+def _instance_dict(owner: Any) -> dict[str, Any] | None:
+    """The attributes of an object; those of a module of nn as they are."""
+    for cls, reader in MODULE_CLASSES.items():
+        if isinstance(owner, cls):
+            return reader(owner)[1]
+    attributes = getattr(owner, "__dict__", None)
+    return attributes if isinstance(attributes, dict) else None

@@ -1,0 +1,326 @@
+"""A program runs only while what its traces depended on is as it was; else the call is traced anew."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import nn, optim
+
+pytestmark = pytest.mark.cpu
+FACTOR = 2.0
+TABLE = {"scale": 2.0, "all": [1.0, 2.0]}
+W = ag.ones(3)
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor, self.layer, self.drop = 2.0, nn.Linear(3, 3), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.layer(x)) * self.factor
+
+
+def same(f, g, x, calls=4):
+    """The results of f and g agree, at each of some calls."""
+    for _ in range(calls):
+        ag.manual_seed(3)
+        expected = f(x)
+        ag.manual_seed(3)
+        assert np.array_equal(g(x).detach().numpy(), expected.detach().numpy())
+
+
+def check(f, *changes, x=None, reason=None):
+    """After each change the compiled function does what f does, compiled again."""
+    x = ag.tensor([[1.0, -2.0, 3.0]]) if x is None else x
+    g = ag.compile(f)
+    same(f, g, x)
+    assert g.counts.compiled == 2
+    for change in changes:
+        before = g.counts.compiled
+        change()
+        same(f, g, x)
+        assert g.counts.compiled >= before + 1
+    assert g.counts.eager == 0
+    if reason is not None:
+        assert any(reason in text for text in g.recompiles), g.recompiles
+    return g
+
+
+def test_global(monkeypatch):
+    check(lambda x: x * FACTOR, lambda: monkeypatch.setitem(globals(), "FACTOR", 3.0), reason="FACTOR")
+
+
+def test_global_tensor(monkeypatch):
+    check(lambda x: x * W, lambda: monkeypatch.setitem(globals(), "W", ag.zeros(3)), reason="W has changed")
+
+
+def test_containers(monkeypatch):
+    check(lambda x: x * TABLE["scale"] + TABLE["all"][1], lambda: monkeypatch.setitem(TABLE, "scale", 5.0),
+          reason="TABLE")  # fmt: skip
+    numbers = [1.0, 2.0]
+    check(lambda x: x * numbers[0] + ag.tensor(numbers)[1], lambda: numbers.__setitem__(1, 7.0), reason="numbers")
+
+
+def test_cell():
+    factor = 2.0
+
+    def inner(x):
+        return x * factor
+
+    def change():
+        nonlocal factor
+        factor = 4.0
+
+    check(lambda x: inner(x) + 1, change, reason="factor")
+
+
+def test_attribute_chain():
+    class Options:
+        scale = 2.0
+
+    class Box:
+        __slots__ = ("options",)
+
+    box = Box()
+    box.options = Options()
+    check(lambda x: x * box.options.scale, lambda: setattr(box.options, "scale", 3.0),
+          lambda: setattr(Options, "scale", 4.0) or delattr(box.options, "scale"),
+          lambda: setattr(box, "options", Options()), reason="box.options")  # fmt: skip
+
+
+def test_attributes_of_modules():
+    m = Scale()
+    x = ag.tensor([[1.0, -2.0, 3.0]])
+    check(m, lambda: setattr(m, "factor", 3.0), m.eval, m.train, lambda: setattr(m.drop, "p", 0.25),
+          lambda: setattr(m, "layer", nn.Linear(3, 3)), x=x)  # fmt: skip
+
+
+def test_memory_of_a_parameter():
+    m = nn.Linear(3, 3)
+    check(m, lambda: setattr(m.weight, "data", ag.ones(3, 3)), reason="has other memory")
+
+
+def test_values_of_a_parameter_need_no_other_program():
+    m = nn.Linear(3, 3)
+    g = ag.compile(m)
+    x = ag.ones(1, 3)
+    for i in range(6):
+        with ag.no_grad():
+            m.weight.fill_(i)
+        assert np.array_equal(g(x).detach().numpy(), m(x).detach().numpy())
+    assert g.counts.compiled == 4
+
+
+def test_requires_grad_of_a_parameter():
+    m = nn.Linear(3, 3)
+    g = check(m, lambda: m.weight.requires_grad_(False))
+    assert g(ag.ones(1, 3)).requires_grad
+    check(m, lambda: m.requires_grad_(False))
+
+
+def test_a_forward_of_its_own():
+    m = nn.Sequential(nn.Linear(3, 3))
+    check(m, lambda: setattr(m[0], "forward", lambda x: x * 2))
+
+
+def test_hooks_of_modules_and_tensors():
+    m = nn.Linear(3, 3)
+    g = ag.compile(m)
+    same(m, g, ag.ones(1, 3))
+    m.register_forward_hook(lambda module, args, out: out * 2)
+    with pytest.warns(UserWarning, match="Linear has hooks"):
+        same(m, g, ag.ones(1, 3))
+    m = nn.Linear(3, 3)
+    step = ag.compile(lambda x: ag.autograd.grad(m(x).sum(), m.weight)[0])
+    for _ in range(3):
+        step(ag.ones(1, 3))
+    m.weight.register_hook(lambda g: g * 2)
+    with pytest.warns(UserWarning, match="a hook on a tensor"):
+        assert (step(ag.ones(1, 3)) == 2).all()
+
+
+def test_key():
+    """Shapes, strides, dtypes, numbers and modes of the call make further programs."""
+    f = ag.compile(lambda x, n: (x * n).sum(0))
+    samples = [(ag.ones(2, 3), 2), (ag.ones(3, 2), 2), (ag.ones(3, 2).T, 2), (ag.ones(2, 3).double(), 2),
+               (ag.ones(2, 3), 3), (ag.ones(2, 3), 2.0), (ag.ones(2, 3, requires_grad=True), 2)]  # fmt: skip
+    for x, n in samples:
+        for _ in range(3):
+            result = f(x, n)
+            assert np.array_equal(result.detach().numpy(), (x * n).sum(0).detach().numpy())
+            assert result.requires_grad == x.requires_grad
+    assert f.counts.compiled == len(samples)
+    with ag.no_grad():
+        for _ in range(3):
+            assert not f(samples[-1][0], 2).requires_grad
+
+
+def test_negative_zero():
+    f = ag.compile(lambda x, n: x * n)
+    for n in (0.0, -0.0):
+        for _ in range(3):
+            assert bool(f(ag.ones(1), n).signbit()) == (str(n) == "-0.0")
+
+
+def test_the_same_tensor_twice():
+    f = ag.compile(lambda x, y: x.add_(1) * y)
+    for _ in range(3):
+        assert f(ag.ones(2), ag.ones(2))[0] == 2
+    for _ in range(3):
+        x = ag.ones(2)
+        assert f(x, x)[0] == 4
+    for _ in range(3):
+        x = ag.ones(3)
+        assert f(x[:2], x[1:]).tolist() == [4.0, 2.0]
+
+
+def test_a_parameter_as_argument():
+    m = nn.Linear(3, 3)
+    f = ag.compile(lambda w, x: x @ m.weight.mT + w)
+    x, other = ag.ones(3, 3), ag.zeros(3, 3, requires_grad=True)
+    for w in (m.weight, other, m.weight):
+        for _ in range(3):
+            assert np.array_equal(f(w, x).detach().numpy(), (x @ m.weight.mT + w).detach().numpy())
+
+
+def test_grad_at_entry():
+    w = ag.ones(3, requires_grad=True)
+
+    def f(x):
+        (x * w).sum().backward()
+        return w.grad * 1
+
+    g = ag.compile(f)
+    for _ in range(4):
+        assert g(ag.ones(3)).tolist()[0] == w.grad.tolist()[0]
+    w.grad = None
+    assert g(ag.ones(3)).tolist() == [1.0] * 3
+    held = w.grad
+    assert g(ag.ones(3)).tolist() == [2.0] * 3
+    assert held is w.grad
+
+
+def test_whether_there_is_a_grad():
+    w = ag.ones(3, requires_grad=True)
+    f = ag.compile(lambda x: x * 2 if w.grad is None else x * 3)
+    for grad in (None, ag.ones(3), None):
+        w.grad = grad
+        assert [f(ag.ones(1)).item() for _ in range(4)] == [2.0 if grad is None else 3.0] * 4
+
+
+def test_containers_in_containers():
+    table = {"rows": [[1.0], [2.0]]}
+    check(lambda x: x * ag.tensor(table["rows"][0]), lambda: table["rows"][0].__setitem__(0, 4.0), reason="table")
+
+
+def test_options_of_an_optimizer_stay_live():
+    def start():
+        ag.manual_seed(0)
+        m = nn.Linear(3, 1)
+        o = optim.Adam(m.parameters(), lr=0.1)
+        s = optim.lr_scheduler.ExponentialLR(o, 0.5)
+
+        def step(x):
+            o.zero_grad()
+            m(x).sum().backward()
+            o.step()
+            return m.weight.detach().clone()
+
+        return step, s, o
+
+    (f, s, _), (g, t, o) = start(), start()
+    g = ag.compile(g)
+    for i in range(12):
+        x = ag.ones(2, 3) * i
+        assert np.array_equal(f(x).numpy(), g(x).numpy())
+        s.step()
+        t.step()
+    assert g.counts.compiled == 9
+    assert o._ag_steps_taken == 12
+    o.load_state_dict(o.state_dict())
+    g(ag.ones(2, 3))
+    assert o.state[o.param_groups[0]["params"][0]]["step"].item() == 13
+
+
+def test_eight_programs():
+    box = {"n": 0}
+
+    def f(x):
+        return x * box["n"]
+
+    g = ag.compile(f)
+
+    def calls():
+        for n in range(10):
+            box["n"] = n
+            assert [g(ag.ones(1)).item() for _ in range(3)] == [n] * 3
+
+    with pytest.warns(UserWarning, match="has 8 programs"):
+        calls()
+    assert g.counts.eager > 0
+
+
+def test_programs_belong_to_a_thread():
+    f = ag.compile(lambda x: x * 2)
+    for _ in range(3):
+        f(ag.ones(2))
+    thread = threading.Thread(target=lambda: [f(ag.ones(2)) for _ in range(3)])
+    thread.start()
+    thread.join()
+    assert (f.counts.traced, f.counts.compiled) == (4, 2)
+
+
+def test_reset_copies_and_pickles():
+    f = ag.compile(Scale())
+    for _ in range(3):
+        f(ag.ones(1, 3))
+    f.reset()
+    assert f.counts.traced == 0
+    assert f.factor == 2.0
+    again = pickle.loads(pickle.dumps(f))
+    assert again(ag.ones(1, 3)).shape == (1, 3)
+
+
+def test_methods():
+    class Model:
+        scale = 2.0
+
+        @ag.compile
+        def run(self, x):
+            return x * self.scale
+
+    a, b = Model(), Model()
+    b.scale = 3.0
+    for _ in range(4):
+        assert (a.run(ag.ones(1)).item(), b.run(ag.ones(1)).item()) == (2.0, 3.0)
+    a.scale = 5.0
+    assert a.run(ag.ones(1)).item() == 5.0
+
+
+def test_a_failing_call_leaves_what_eager_leaves():
+    w = ag.ones(3, requires_grad=True)
+
+    def f(x, i):
+        w.grad = None
+        (x * w).sum().backward()
+        return x.gather(0, i)
+
+    g = ag.compile(f)
+    for _ in range(4):
+        g(ag.ones(3), ag.tensor([1]))
+    w.grad = None
+    with pytest.raises(IndexError, match=r"gather\(\): index -1 is out of bounds") as error:
+        g(ag.ones(3) * 5, ag.tensor([-1]))
+    assert w.grad.tolist() == [5.0] * 3
+    with pytest.raises(IndexError) as eager:
+        f(ag.ones(3) * 5, ag.tensor([-1]))
+    assert str(error.value) == str(eager.value)
+    for h in (f, g):
+        with pytest.raises((IndexError, RuntimeError)) as error:
+            h(ag.ones(3) * 5, ag.tensor([7]))
+        seen = str(error.value)
+    assert "7" in seen

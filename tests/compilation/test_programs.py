@@ -1,0 +1,378 @@
+"""Programs, each compiled and as it is, on the same data: results and state are equal bit for bit, call by call."""
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu import func, nn, optim
+from autograd_gpu.autograd import Function, grad
+
+pytestmark = pytest.mark.cpu
+F = nn.functional
+CALLS = 7
+PROGRAMS = {}
+
+
+def program(make):
+    """Registers make(), which gives a function of a tensor of shape (4, 3), and a list of what else it changes."""
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+def weight(*shape):
+    values = np.random.default_rng(0).uniform(-1, 1, shape).astype("f4")
+    return ag.tensor(values, requires_grad=True)
+
+
+@program
+def writes():
+    def f(x):
+        y = x * 2
+        y.add_(x)
+        y.mul_(3.0)
+        return y.sin()
+
+    return f, []
+
+
+@program
+def writes_to_views():
+    def f(x):
+        y = x * 2
+        v = y[0]
+        v.mul_(3.0)
+        y[1:].copy_(x[:-1])
+        y[:, 1] = 2.0
+        return y.sin(), v
+
+    return f, []
+
+
+@program
+def write_before_backward():
+    def f(x):
+        y = x * 2
+        y[0].mul_(3.0)
+        y.mul_(y)
+        return grad((y * y).sum(), x)[0]
+
+    return f, []
+
+
+@program
+def write_to_what_is_outside():
+    b = ag.zeros(4, 3)
+
+    def f(x):
+        b.add_(x.detach())
+        return x + b
+
+    return f, [b]
+
+
+@program
+def write_to_a_constant():
+    def f(x):
+        z = ag.zeros(4, 3)
+        z[0] = x[1]
+        z += 1
+        return z, ag.ones(2)
+
+    return f, []
+
+
+@program
+def write_to_the_argument():
+    def f(x):
+        with ag.no_grad():
+            x.mul_(2.0)
+        return x + 1, x.detach()
+
+    return f, []
+
+
+@program
+def out_argument():
+    buffer = ag.zeros(4, 3)
+
+    def f(x):
+        ag.mul(x.detach(), 2.0, out=buffer)
+        return buffer + x
+
+    return f, [buffer]
+
+
+@program
+def no_grad_block():
+    def f(x):
+        with ag.no_grad():
+            z = x * 3
+        return (x * z).sum()
+
+    return f, []
+
+
+@program
+def views_as_results():
+    def f(x):
+        return x[0], x.view(12), x, x * 2
+
+    return f, []
+
+
+@program
+def structure_of_results():
+    def f(x):
+        y = x * 2
+        return {"y": y, "again": [y, y[0]], "n": 3, "none": None}
+
+    return f, []
+
+
+@program
+def dropout():
+    def f(x):
+        return F.dropout(x, 0.5), grad(F.dropout(x * 2, 0.5).sum(), x)[0], x + ag.randn(4, 3) + ag.rand(4, 3)
+
+    return f, []
+
+
+@program
+def factories():
+    return lambda x: x + ag.zeros(4, 3) + ag.tensor([1.0, 2.0, 3.0]) + ag.arange(3), []
+
+
+@program
+def transforms():
+    w = weight(3, 5).detach()
+
+    def f(x):
+        one = func.grad(lambda z: (z.sin() * z).sum())(x)
+        two = func.vmap(func.hessian(lambda z: (z @ w).tanh().sum()))(x)
+        three = func.jvp(lambda z: z.sin() * z, (x,), (x,))[1] + func.vjp(lambda z: z.exp(), x)[1](x)[0]
+        four = func.hessian(lambda z: (z @ w).exp().sum())(x[0])
+        return one, two, three, four, func.linearize(lambda z: z.sin() * z, x)[1](x)
+
+    return f, []
+
+
+@program
+def function_of_ops():
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * x * x
+
+    return lambda x: grad(Cube.apply(x).sum(), x)[0], []
+
+
+@program
+def recurrent():
+    m = nn.LSTM(3, 5, batch_first=True)
+    return lambda x: grad(m(x[None])[0].sum(), [x, *m.parameters()]), []
+
+
+@program
+def layer_norm():
+    m = nn.LayerNorm(3)
+    return lambda x: grad((m(x) ** 3).sum(), [x, *m.parameters()]), []
+
+
+@program
+def batch_norm():
+    m = nn.BatchNorm1d(3)
+    return m, [m.running_mean, m.running_var, m.num_batches_tracked]
+
+
+@program
+def checkpoint():
+    m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    return lambda x: grad(ag.utils.checkpoint.checkpoint(m, x, use_reentrant=False).sum(), x)[0], []
+
+
+@program
+def lists_of_tensors():
+    def f(x):
+        ys = [x * 1, x + 1]
+        ag.foreach.mul_(ys, 2.0)
+        return ag.foreach.mul(ys, [x, ys[0]])
+
+    return f, []
+
+
+@program
+def choices_by_value():
+    i = ag.tensor([[0, 1], [1, 2], [0, 0], [2, 2]])
+
+    def f(x):
+        return x.quantile(0.3), (x * 60).softmax(-1), x.gather(1, i), x[ag.arange(4), x.argmax(1)], x.sort(1)
+
+    return f, []
+
+
+@program
+def half_types():
+    return lambda x: ((x.half() * 3).float() * x.bfloat16().float()).sum(0), []
+
+
+@program
+def grad_accumulates():
+    w = weight(3, 3)
+
+    def f(x):
+        (x @ w).sum().backward()
+        return w.grad * 2, w.grad
+
+    return f, [w]
+
+
+@program
+def grad_of_an_argument():
+    def f(x):
+        (x * x).sum().backward()
+        return x.grad
+
+    return f, []
+
+
+@program
+def leaves_made_inside():
+    w = weight(3, 3)
+
+    def f(x):
+        z, v = x.detach().requires_grad_(), w.detach().requires_grad_()
+        ((z @ v) ** 2).sum().backward()
+        (x @ w).sum().backward()
+        return z.grad, v.grad
+
+    return f, [w]
+
+
+def training(make, **options):
+    def start():
+        m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+        o = make(m.parameters(), **options)
+
+        def step(x):
+            o.zero_grad()
+            loss = (m(x) ** 2).sum()
+            loss.backward()
+            o.step()
+            return loss
+
+        return step, list(m.parameters())
+
+    return start
+
+
+for made in (optim.SGD, optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adamax, optim.Adadelta, optim.Adagrad,
+             optim.RMSprop, optim.Rprop, optim.ASGD):  # fmt: skip
+    PROGRAMS[made.__name__] = training(made, lr=0.01)
+PROGRAMS["momentum"] = training(optim.SGD, lr=0.01, momentum=0.9, nesterov=True)
+
+
+@program
+def zero_grad_in_place():
+    m = nn.Linear(3, 2)
+    o = optim.SGD(m.parameters(), lr=0.1)
+
+    def f(x):
+        o.zero_grad(set_to_none=False)
+        loss = (m(x) ** 2).sum()
+        loss.backward()
+        o.step()
+        return loss
+
+    return f, list(m.parameters())
+
+
+def clipped(clip):
+    def start():
+        m = nn.Linear(3, 2)
+        o = optim.SGD(m.parameters(), lr=0.1)
+
+        def f(x):
+            o.zero_grad()
+            (m(x) ** 2).sum().backward()
+            result = clip(m.parameters())
+            o.step()
+            return result
+
+        return f, list(m.parameters())
+
+    return start
+
+
+PROGRAMS["clip_grad_norm"] = clipped(lambda ps: nn.utils.clip_grad_norm_(ps, 0.1))
+PROGRAMS["clip_grad_value"] = clipped(lambda ps: nn.utils.clip_grad_value_(ps, 0.1))
+
+
+@program
+def averaged_model():
+    m = nn.Linear(3, 2)
+    a = optim.swa_utils.AveragedModel(m)
+
+    def f(x):
+        with ag.no_grad():
+            m.weight.add_(x[:2] * 0.1)
+        a.update_parameters(m)
+        return a(x)
+
+    return f, [*m.parameters(), *a.parameters(), a.n_averaged]
+
+
+@program
+def inlineable_hooks():
+    pack, unpack = ag.compile.inlineable(lambda t: t.half()), ag.compile.inlineable(lambda t: t.float())
+    w = weight(3, 3)
+
+    def f(x):
+        with ag.autograd.graph.saved_tensors_hooks(pack, unpack):
+            y = ((x @ w).tanh() * x).sin().sum()
+        return grad(y, [x, w])
+
+    return f, []
+
+
+@program
+def backward_outside():
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.Dropout(0.5)), []
+
+
+def bits(results):
+    leaves, _ = ag.utils._pytree.tree_flatten(results)
+    return [(t._array.tobytes(), t.shape, t.dtype, t.requires_grad) if isinstance(t, ag.Tensor) else t for t in leaves]
+
+
+def runs(make, compiled, count=CALLS):
+    """The bits of results, gradients and state at each call, and the function."""
+    ag.manual_seed(0)
+    f, state = make()
+    f = ag.compile(f) if compiled else f
+    random, seen = np.random.default_rng(1), []
+    for _ in range(count):
+        x = ag.tensor(random.uniform(-1, 1, (4, 3)).astype("f4"), requires_grad=True)
+        result = f(x)
+        seen.append(bits(result))
+        if isinstance(result, ag.Tensor) and result.requires_grad and x.grad is None:
+            try:
+                result.sum().backward()
+            except RuntimeError as error:
+                seen.append(type(error))
+        seen.append(bits([x, x.grad, *state, *(t.grad for t in state)]))
+    return seen, f
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_equal_bit_for_bit(name):
+    expected, _ = runs(PROGRAMS[name], False)
+    seen, f = runs(PROGRAMS[name], True)
+    assert seen == expected
+    assert f.counts.eager == 0
+    assert f.counts.compiled >= CALLS - 4
