@@ -48,8 +48,9 @@ def test_infinity_and_nan(name):
 
 
 def test_what_is_printed(capsys):
-    assert formulas.main(["silu", "--order", "2", "--program", "--numpy"]) == 0
+    assert formulas.main(["silu", "--order", "2", "--program", "--numpy", "--llvm"]) == 0
     printed = capsys.readouterr().out
     assert "# silu'(x)\nout = sigmoid(x) * (1 + x * sigmoid(-x))\n" in printed
     assert "# h * silu''(x) in float32\ni0 = input h\ni1 = input x\n" in printed
+    assert "# h * silu''(x) in float32\ndeclare float @llvm.sqrt.f32(float)\n" in printed
     assert "def few(i0, c0):\n    t0 = neg(i0)\n    t1 = exp(t0)\n    t2 = add(t1, c0)\n" in printed

@@ -21,6 +21,7 @@ from ..cpu import numpy_ops
 from ..cpu.half import convert
 from ..cpu.rows import Blocks
 from .lowering import Instruction, Operand, Program
+from .native.switch import switch_of
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 14  # elements
@@ -34,6 +35,7 @@ UFUNCS = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
     "or": np.logical_or, "and": np.logical_and,
 }  # fmt: skip
+NAMES = {"and": "logical_and", "or": "logical_or", "select": "where"}  # in code, instead of keywords
 
 
 def _normal_cdf(x: Any, out: Any = None) -> Any:
@@ -114,7 +116,8 @@ class _BlockWriter:
         else:
             self._give_back(k, instruction.args)
             self.places[result] = self._take(result, instruction)
-            self.lines.append(f"{instruction.op}({', '.join(args)}, out={self.places[result]})")
+            name = NAMES.get(instruction.op, instruction.op)
+            self.lines.append(f"{name}({', '.join(args)}, out={self.places[result]})")
 
     def _take(self, result: Operand, instruction: Instruction) -> str:
         if instruction.is_condition:
@@ -153,8 +156,7 @@ def source(program: Program) -> str:
     lines = [f"def block({', '.join([*parameters, *arrays])}):", *[f"    {line}" for line in writer.lines or ["pass"]]]
     lines += ["", f"def few({', '.join(parameters)}):"]
     for k, instruction in enumerate(program.instructions):
-        op = "where" if instruction.op == "select" else instruction.op
-        lines.append(f"    t{k} = {op}({', '.join(map(str, instruction.args))})")
+        lines.append(f"    t{k} = {NAMES.get(instruction.op, instruction.op)}({', '.join(map(str, instruction.args))})")
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
 
 
@@ -175,7 +177,8 @@ class NumpyCode:
         self.passes_inputs = any(o.kind == "i" for o in program.outputs)
         scope: dict[str, Any] = {
             **UFUNCS, "normal_cdf": _normal_cdf, "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
-            "multiply": np.multiply, "BITS": np.dtype(f"u{self.dtype.itemsize}"),
+            "multiply": np.multiply, "logical_and": np.logical_and, "logical_or": np.logical_or,
+            "BITS": np.dtype(f"u{self.dtype.itemsize}"),
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -184,6 +187,7 @@ class NumpyCode:
         self.few: Callable[..., tuple[Any, ...]] = scope["few"]
         self.constants = tuple([np.asarray(c, self.dtype) for c in program.constants])
         self.numbers = lru_cache(256)(self._numbers)
+        self.native = switch_of(name, program)
 
     def _numbers(self, **numbers: float) -> tuple[np.ndarray, ...]:
         """The numbers and constants as 0-d arrays, whose ufunc calls take half the time of Python's numbers."""
@@ -192,6 +196,10 @@ class NumpyCode:
 
     def __call__(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         """The outputs for arrays of one dtype, which may broadcast; they have the first large array's memory order."""
+        if self.native is not None:
+            native = self.native(arrays, numbers)
+            if native is not None:
+                return native
         last = arrays[-1]
         if last.size > FEW:
             return self._many(arrays, numbers)

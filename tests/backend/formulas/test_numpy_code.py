@@ -7,37 +7,28 @@ import warnings
 import ml_dtypes
 import numpy as np
 import pytest
+from formula_bits import same_bits, values
 from hypothesis import given, settings
 from scalar_formulas import EXPRESSIONS, FORMULAS
 
 from autograd_gpu.backend.cpu import rows
 from autograd_gpu.backend.formulas.expression import element, number, select
 from autograd_gpu.backend.formulas.lowering import lowered
+from autograd_gpu.backend.formulas.native import switch
 from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode, source
 
 pytestmark = pytest.mark.cpu
 x, y, k = element("x"), element("y"), number("k")
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 88.8, -88.8, 104.0, -104.0, 20.0, 1.0, -1.0]
 
 
-def values(count, dtype=np.float32, seed=0):
-    drawn = np.random.default_rng(seed).standard_normal(count) * 8
-    drawn[:: max(count // 40, 1)][: len(SPECIAL)] = SPECIAL[: len(drawn[:: max(count // 40, 1)])]
-    with np.errstate(over="ignore"):
-        return drawn.astype(dtype)
+@pytest.fixture(autouse=True, scope="module")
+def numpy_code_alone():
+    with switch.numpy_code_alone():
+        yield
 
 
 def code_of(outputs, inputs, dtype=np.float32):
     return NumpyCode("test", lowered(outputs, inputs, double=dtype == np.float64), dtype)
-
-
-def same_bits(a, b):
-    assert a.dtype == b.dtype
-    assert a.shape == b.shape
-    bits = f"u{a.itemsize}"
-    nan = np.isnan(a)  # the payload of NaN depends on the order of operands, and vector code may swap them
-    np.testing.assert_array_equal(nan, np.isnan(b))
-    np.testing.assert_array_equal(a[~nan].view(bits), b[~nan].view(bits))
 
 
 def both_forms(code, arrays, numbers):
