@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .backend.formulas.expression import listing
+from .backend.formulas.lowering import written_out
 from .backend.formulas.numpy_code import source
 from .core.declare.op import RECORD, REGISTRY
 from .core.declare.pointwise import Family
@@ -20,8 +21,8 @@ def families() -> dict[str, Family]:
     """The formulas by the names of their ops.
 
     >>> from autograd_gpu.formulas import families
-    >>> [*families()]
-    ['silu', 'logsigmoid', 'mish']
+    >>> [*families()]  # doctest: +ELLIPSIS
+    ['relu', 'sigmoid', 'tanh', 'silu', 'sine', 'softsign', ...]
     """
     made = {name: getattr(getattr(RECORD, name), "family", None) for name in REGISTRY}
     return {name: family for name, family in made.items() if family is not None and family.name == name}
@@ -32,11 +33,11 @@ def lines(
 ) -> Iterator[str]:
     """The formula and its derivatives up to `order`, and what was asked for beside them."""
     for n in range(order + 1):
-        symbol = family.name + "'" * n
-        yield f"# {symbol}(x)"
-        yield listing({"out": family.formula.derived((n,))})
-        lowered = family.program(((("h",) if n else (), n),), (), double)
-        title = f"# {'h * ' * bool(n)}{symbol}(x) in {'float64' if double else 'float32'}"
+        symbol = family.name + "'" * n + f"({family.saved if n else 'x'})"
+        yield f"# {symbol}"
+        yield listing({"out": written_out(family.derived(n))})
+        lowered = family.program(((("h",) if n else (), n),), family.formula.chosen({}), double)
+        title = f"# {'h * ' * bool(n)}{symbol} in {'float64' if double else 'float32'}"
         if program:
             yield f"\n{title}\n{lowered.text}"
         if numpy:

@@ -114,7 +114,7 @@ class _BlockWriter:
         else:
             self._give_back(k, instruction.args)
             self.places[result] = self._take(result, instruction)
-            self.lines.append(f"{instruction.op}({', '.join(args)}, out={self.places[result]})")
+            self.lines.append(f"{_called(instruction.op)}({', '.join(args)}, out={self.places[result]})")
 
     def _take(self, result: Operand, instruction: Instruction) -> str:
         if instruction.is_condition:
@@ -139,6 +139,11 @@ class _BlockWriter:
         ]
 
 
+def _called(op: str) -> str:
+    """The name of an operation in generated code."""
+    return {"select": "where", "or": "logical_or", "and": "logical_and"}.get(op, op)
+
+
 def _parameters(program: Program) -> list[str]:
     inputs = [f"i{k}" for k in range(len(program.inputs))]
     numbers = [f"n{k}" for k in range(len(program.numbers))]
@@ -153,8 +158,7 @@ def source(program: Program) -> str:
     lines = [f"def block({', '.join([*parameters, *arrays])}):", *[f"    {line}" for line in writer.lines or ["pass"]]]
     lines += ["", f"def few({', '.join(parameters)}):"]
     for k, instruction in enumerate(program.instructions):
-        op = "where" if instruction.op == "select" else instruction.op
-        lines.append(f"    t{k} = {op}({', '.join(map(str, instruction.args))})")
+        lines.append(f"    t{k} = {_called(instruction.op)}({', '.join(map(str, instruction.args))})")
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
 
 
@@ -174,7 +178,8 @@ class NumpyCode:
         self.scratch = threading.local()
         self.passes_inputs = any(o.kind == "i" for o in program.outputs)
         scope: dict[str, Any] = {
-            **UFUNCS, "normal_cdf": _normal_cdf, "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
+            **{_called(op): ufunc for op, ufunc in UFUNCS.items()}, "normal_cdf": _normal_cdf,
+            "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
             "multiply": np.multiply, "BITS": np.dtype(f"u{self.dtype.itemsize}"),
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
