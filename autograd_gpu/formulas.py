@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .backend.formulas.expression import listing
+from .backend.formulas.lowering import written_out
 from .backend.formulas.native.switch import ir_or_reason
 from .backend.formulas.numpy_code import source
 from .core.declare.op import RECORD, REGISTRY
@@ -24,8 +25,8 @@ def families() -> dict[str, Family]:
     """The formulas by the names of their ops.
 
     >>> from autograd_gpu.formulas import families
-    >>> [*families()]
-    ['silu', 'logsigmoid', 'mish']
+    >>> [*families()]  # doctest: +ELLIPSIS
+    ['relu', 'sigmoid', 'tanh', 'silu', 'sine', 'softsign', ...]
     """
     made = {name: getattr(getattr(RECORD, name), "family", None) for name in REGISTRY}
     return {name: family for name, family in made.items() if family is not None and family.name == name}
@@ -36,12 +37,12 @@ def lines(
 ) -> Iterator[str]:
     """The formula and its derivatives up to `order`, and what was asked for beside them."""
     for n in range(order + 1):
-        symbol = family.name + "'" * n
-        yield f"# {symbol}(x)"
-        yield listing({"out": family.formula.derived((n,))})
-        lowered = family.program(((("h",) if n else (), n),), (), double)
+        symbol = family.name + "'" * n + f"({family.saved if n else 'x'})"
+        yield f"# {symbol}"
+        yield listing({"out": written_out(family.derived(n))})
+        lowered = family.program(((("h",) if n else (), n),), family.formula.chosen({}), double)
         dtype = np.dtype(np.float64 if double else np.float32)
-        title = f"# {'h * ' * bool(n)}{symbol}(x) in {dtype}"
+        title = f"# {'h * ' * bool(n)}{symbol} in {dtype}"
         if program:
             yield f"\n{title}\n{lowered.text}"
         if numpy:

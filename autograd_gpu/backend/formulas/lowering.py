@@ -143,7 +143,7 @@ TAIL = (
 
 def _in_operations(outputs: Sequence[Expression], double: bool) -> list[Expression]:
     """The outputs in terms of OPERATIONS; subexpressions of numbers alone stay as they are."""
-    plain = [_without_calls(e) for e in outputs]
+    plain = [written_out(e) for e in outputs]
     everything = ordered(plain)
     logits = sorted([e.args[0] for e in everything if e.op == "sigmoid"], key=in_order)
     lowering = _Lowering(everything, logits, plain, double)
@@ -152,12 +152,12 @@ def _in_operations(outputs: Sequence[Expression], double: bool) -> list[Expressi
     return [lowering.made[e] for e in plain]
 
 
-def _without_calls(e: Expression) -> Expression:
+def written_out(e: Expression) -> Expression:
     """e with stated functions written out."""
     made: dict[Expression, Expression] = {}
     for part in ordered([e]):
         args = [made[a] for a in part.args]
-        made[part] = _without_calls(part.value.inlined(*args)) if part.op == STATED else rebuilt(part, args)
+        made[part] = written_out(part.value.inlined(*args)) if part.op == STATED else rebuilt(part, args)
     return made[e]
 
 

@@ -35,7 +35,6 @@ UFUNCS = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
     "or": np.logical_or, "and": np.logical_and,
 }  # fmt: skip
-NAMES = {"and": "logical_and", "or": "logical_or", "select": "where"}  # in code, instead of keywords
 
 
 def _normal_cdf(x: Any, out: Any = None) -> Any:
@@ -116,8 +115,7 @@ class _BlockWriter:
         else:
             self._give_back(k, instruction.args)
             self.places[result] = self._take(result, instruction)
-            name = NAMES.get(instruction.op, instruction.op)
-            self.lines.append(f"{name}({', '.join(args)}, out={self.places[result]})")
+            self.lines.append(f"{_called(instruction.op)}({', '.join(args)}, out={self.places[result]})")
 
     def _take(self, result: Operand, instruction: Instruction) -> str:
         if instruction.is_condition:
@@ -142,6 +140,11 @@ class _BlockWriter:
         ]
 
 
+def _called(op: str) -> str:
+    """The name of an operation in generated code."""
+    return {"select": "where", "or": "logical_or", "and": "logical_and"}.get(op, op)
+
+
 def _parameters(program: Program) -> list[str]:
     inputs = [f"i{k}" for k in range(len(program.inputs))]
     numbers = [f"n{k}" for k in range(len(program.numbers))]
@@ -156,7 +159,7 @@ def source(program: Program) -> str:
     lines = [f"def block({', '.join([*parameters, *arrays])}):", *[f"    {line}" for line in writer.lines or ["pass"]]]
     lines += ["", f"def few({', '.join(parameters)}):"]
     for k, instruction in enumerate(program.instructions):
-        lines.append(f"    t{k} = {NAMES.get(instruction.op, instruction.op)}({', '.join(map(str, instruction.args))})")
+        lines.append(f"    t{k} = {_called(instruction.op)}({', '.join(map(str, instruction.args))})")
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
 
 
@@ -176,9 +179,9 @@ class NumpyCode:
         self.scratch = threading.local()
         self.passes_inputs = any(o.kind == "i" for o in program.outputs)
         scope: dict[str, Any] = {
-            **UFUNCS, "normal_cdf": _normal_cdf, "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
-            "multiply": np.multiply, "logical_and": np.logical_and, "logical_or": np.logical_or,
-            "BITS": np.dtype(f"u{self.dtype.itemsize}"),
+            **{_called(op): ufunc for op, ufunc in UFUNCS.items()}, "normal_cdf": _normal_cdf,
+            "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
+            "multiply": np.multiply, "BITS": np.dtype(f"u{self.dtype.itemsize}"),
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)

@@ -1,5 +1,6 @@
 """Native code has the bits of NumPy code: every formula, order and dtype, all strides, in place, from threads."""
 
+import inspect
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,18 +22,20 @@ from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, NumpyCode
 
 pytest.importorskip("llvmlite", reason="native code needs the extra [native]")
 pytestmark = pytest.mark.cpu
+OTHER_DTYPES = (np.float64, np.float16, ml_dtypes.bfloat16)
 x, y, k = element("x"), element("y"), number("k")
 COUNT = BLOCK + FEW + 77
-OP_FORMULAS = {f"op {name}": family.formula for name, family in formulas.families().items()}
-ALL = FORMULAS | OP_FORMULAS
-CASES = [(name, order) for name, f in ALL.items() for order in range(4 if len(f.inputs) == 1 else 2)]
+FAMILIES = formulas.families()
+VALUES = {inspect.Parameter.empty: 0.3}  # of attributes that have no default
+# Ops, the options of which there is a trace, and the order: 3 is that of the rule of the second derivative.
+OPS = [(name, (), order) for name in FAMILIES for order in range(4)] + [("gelu", (("approximate", "tanh"),), 2)]
+CASES = [(name, order) for name, f in FORMULAS.items() for order in range(4 if len(f.inputs) == 1 else 2)]
 
 
-def codes_of(outputs, inputs, dtype=np.float32):
-    """The NumPy code of outputs, and their native code."""
+def codes_of(program, dtype=np.float32):
+    """The NumPy code of a program, and its native code."""
     dtype = np.dtype(dtype)
-    code = NumpyCode("test", lowered(outputs, inputs, double=dtype == np.float64),
-                     np.float64 if dtype == np.float64 else np.float32)
+    code = NumpyCode("test", program, np.float64 if dtype == np.float64 else np.float32)
     native, code.native = code.native, None
     native.compile(dtype)
     return code, native
@@ -58,17 +61,31 @@ def check(code, native, arrays, numbers):
                 same_bits(copies[k], want)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def check_program(program, dtype, numbers):
+    if reason := llvm_code.unsupported(program):
+        assert "SciPy" in reason
+        assert dtype == np.float64
+        return
+    code, native = codes_of(program, dtype)
+    check(code, native, [values(COUNT, dtype, seed) for seed, _ in enumerate(program.inputs)], code.numbers(**numbers))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, *OTHER_DTYPES])
 @pytest.mark.parametrize(("name", "order"), CASES)
 def test_formulas(name, order, dtype):
-    formula = ALL[name]
-    outputs = [formula.derived((order,) + (0,) * (len(formula.inputs) - 1))]
-    if reason := llvm_code.unsupported(lowered(outputs, formula.inputs, dtype == np.float64)):
-        assert "SciPy" in reason
-        return
-    code, native = codes_of(outputs, formula.inputs, dtype)
-    arrays = [values(COUNT, dtype, seed) for seed, _ in enumerate(formula.inputs)]
-    check(code, native, arrays, code.numbers(**formula.numbers))
+    formula = FORMULAS[name]
+    output = formula.derived((order,) + (0,) * (len(formula.inputs) - 1))
+    check_program(lowered([output], formula.inputs, dtype == np.float64), dtype, formula.numbers)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, *[pytest.param(t, marks=pytest.mark.more) for t in OTHER_DTYPES]])
+@pytest.mark.parametrize(("name", "options", "order"), OPS)
+def test_ops(name, options, order, dtype):
+    family = FAMILIES[name]
+    attributes = {n: VALUES.get(value, value) for n, value in family.attributes.items()} | dict(options)
+    products = ((("g", "h"), order), (("g",), max(order - 1, 1))) if order else (((), 0),)
+    options, numbers = family.chosen(attributes)
+    check_program(family.program(products, options, dtype == np.float64), dtype, numbers)
 
 
 def every_operation(x, y, *, k=1.5):
@@ -89,19 +106,19 @@ def test_every_operation(dtype):
     a, b = values(COUNT, dtype), values(COUNT, dtype, seed=1)
     b[:64], a[:64] = np.resize([0.0, -0.0, 0.0, np.nan], 64), np.resize([-0.0, 0.0, 1.0], 64)
     for n in range(0, len(outputs), 6):
-        code, native = codes_of(outputs[n : n + 6], ["x", "y"], dtype)
+        code, native = codes_of(lowered(outputs[n : n + 6], ["x", "y"], double=dtype == np.float64), dtype)
         check(code, native, [a, b], code.numbers(k=1.5))
 
 
 @given(EXPRESSIONS, EXPRESSIONS)
 @settings(max_examples=12, deadline=None)
 def test_random_programs_with_outputs_that_are_inputs_and_numbers(a, b):
-    code, native = codes_of([a + x * 0 + y * 0, y, b * x * y, x, (a * x) * (b * y)], ["x", "y"])
+    code, native = codes_of(lowered([a + x * 0 + y * 0, y, b * x * y, x, (a * x) * (b * y)], ["x", "y"]))
     check(code, native, [values(COUNT), values(COUNT, seed=1)], code.numbers(k=1.25))
 
 
 def test_an_output_without_elements_is_filled():
-    _, native = codes_of([k * 2, language.constant(-0.0), x], ["x"])
+    _, native = codes_of(lowered([k * 2, language.constant(-0.0), x], ["x"]))
     for size in (5, FEW + 5):
         twice, zero, _ = native([values(size)], [np.float32(3)])
         np.testing.assert_array_equal(twice, np.full(size, 3.0, np.float32))
@@ -109,7 +126,7 @@ def test_an_output_without_elements_is_filled():
 
 
 def test_threads_share_a_large_array_and_call_at_once():
-    code, native = codes_of([FORMULAS["silu"].derived((2,)) * y], ["x", "y"])
+    code, native = codes_of(lowered([FORMULAS["silu"].derived((2,)) * y], ["x", "y"]))
     numbers, before = code.numbers(), rows.asked()
     a, b = values(1 << 20).reshape(1 << 10, 1 << 10), values(1 << 10, seed=1)
     (want,) = code([a, b], numbers)
@@ -125,7 +142,7 @@ def test_threads_share_a_large_array_and_call_at_once():
 
 
 def test_results_have_the_memory_order_of_the_input():
-    code, native = codes_of([x * x], ["x"])
+    code, native = codes_of(lowered([x * x], ["x"]))
     for size in (8, 400):
         base = np.ones((size, size), np.float32)
         for a in (base, base.T, np.ones((2, size, size), np.float32).transpose(1, 0, 2)):
