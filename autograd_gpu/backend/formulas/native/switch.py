@@ -76,10 +76,11 @@ class Switch:
         """The outputs, written into `out` if that is given; `numbers` may be followed by constants."""
         if not SETTING.on:
             return None
-        dtype = arrays[0].dtype
-        run = self.runs.get(dtype)
+        last = arrays[-1]
+        run = self.runs.get(last.dtype)
         if run is None:
-            seen = self.seen[dtype] = self.seen.get(dtype, 0) + arrays[0].size
+            dtype = last.dtype
+            seen = self.seen[dtype] = self.seen.get(dtype, 0) + last.size
             if seen < self.next.get(dtype, LOADS):
                 return None
             run = self._prepared(dtype, seen)
@@ -147,45 +148,45 @@ class Kernel:
 
     def __init__(self, name: str, program: Program, dtype: np.dtype, address: int) -> None:
         self.native = NativeUfunc(name, program, dtype, address)
-        self.ufunc, self.dtype = self.native.ufunc, dtype
+        self.ufunc, self.as_bits = self.native.ufunc, dtype == bfloat16
         self.numbers, self.outputs = len(program.numbers), len(program.outputs)
 
     def __call__(self, arrays: Results, numbers: Results, out: Results | None) -> Results:
-        numbers = numbers[: self.numbers]
-        first = arrays[0]
-        if out is None and first.nbytes < pool.SMALLEST:
-            if self.dtype is bfloat16:
-                return [np.asarray(r).view(bfloat16) for r in self._called([a.view(BITS) for a in arrays], numbers)]
-            results = self._called(arrays, numbers)
-            return results if first.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
-        return self._in_blocks(arrays, numbers, out)
+        if self.as_bits and arrays[0].dtype != BITS:  # NumPy's table of types lacks it
+            views = None if out is None else [o.view(BITS) for o in out]
+            return [r.view(bfloat16) for r in self([a.view(BITS) for a in arrays], numbers, views)]
+        numbers, last = numbers[: self.numbers], arrays[-1]
+        if out is None:
+            if last.nbytes < pool.SMALLEST:
+                results = self.ufunc(*arrays, *numbers)
+                results = (results,) if self.outputs == 1 else results
+                return results if last.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
+            out = self._allocated(arrays)
+        if not Blocks(1, out[0].size, 1).shared:
+            self.ufunc(*arrays, *numbers, out=tuple(out))
+        else:
+            self._shared([*arrays, *out], len(arrays), numbers)
+        return out
 
-    def _called(self, arrays: Results, numbers: Results) -> Results:
-        results = self.ufunc(*arrays, *numbers)
-        return (results,) if self.outputs == 1 else results
-
-    def _in_blocks(self, arrays: Results, numbers: Results, out: Results | None) -> Results:
-        """The outputs, in memory from the pool if `out` is None; large arrays on all cores."""
+    def _allocated(self, arrays: Results) -> Results:
+        """Memory for the outputs, from the pool, in the order of the first array that has their shape."""
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
         head = next((a for a in arrays if a.shape == shape), None)
-        if head is None:
-            head = np.broadcast_to(arrays[0], shape)
-        if out is None:
-            out = [empty_like(np, head) for _ in range(self.outputs)]
-        order = memory_order(head)
-        operands = [np.broadcast_to(a, shape).transpose(order) for a in arrays] + [o.transpose(order) for o in out]
-        if self.dtype is bfloat16:
-            operands = [a.view(BITS) for a in operands]
+        head = np.broadcast_to(arrays[0], shape) if head is None else head
+        return [empty_like(np, head) for _ in range(self.outputs)]
+
+    def _shared(self, operands: Results, inputs: int, numbers: Results) -> None:
+        """Computes a large array on all cores: by parts of the memory, or of the outermost dimension."""
+        shape, order = operands[-1].shape, memory_order(operands[-1])
+        operands = [np.broadcast_to(a, shape).transpose(order) for a in operands[:inputs]] + [
+            o.transpose(order) for o in operands[inputs:]
+        ]
         if all(a.flags.c_contiguous for a in operands):
             operands = [a.reshape(-1) for a in operands]
-        count, rows = len(arrays), len(operands[0]) if shape else 1
-        blocks = Blocks(rows, head.size // max(rows, 1), head.size)
-        if not blocks.shared:
-            self.ufunc(*operands[:count], *numbers, out=tuple(operands[count:]))
-        else:
-            def work(i: int, j: int) -> None:
-                parts = [a[i:j] for a in operands]
-                self.ufunc(*parts[:count], *numbers, out=tuple(parts[count:]))
 
-            blocks.run(work)
-        return out
+        def work(i: int, j: int) -> None:
+            parts = [a[i:j] for a in operands]
+            self.ufunc(*parts[:inputs], *numbers, out=tuple(parts[inputs:]))
+
+        rows = len(operands[0])
+        Blocks(rows, operands[0].size // rows, 1).run(work)
