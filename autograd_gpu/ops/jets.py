@@ -22,14 +22,19 @@ j, those of f1 are q.t + u.s, of f2 y.t / 2, of t_i f1 q_i + f2 y_i, and of s_g 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..backend import kernels
+from ..backend.arrays.dtypes import float64
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu import streams
+from ..backend.formulas.derivative import derivative, times
+from ..backend.formulas.lowering import lowered
+from ..backend.formulas.numpy_code import NumpyCode
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.half_precision import in_float32
 from ._support.stream_rows import (
@@ -142,6 +147,26 @@ def _third(F, s, f1, slope, activation, parameters):
     return third(F.constant_like(s, 1.0), s, *parameters)
 
 
+@functools.lru_cache(256)
+def _factors_code(activation, parameters, dtype, count):
+    """The code that computes `count` of act', act'', its derivative by s that act' has, and that of act''; numbers."""
+    family = ACTIVATIONS[activation]
+    options, numbers = family.chosen(named(activation, parameters))
+    f1, slope = family.derived(1, options), family.derived(2, options)
+    f2 = times(slope, f1) if by_result(activation) else slope
+    factors = [f1, f2, slope, derivative(f2, family.saved)][:count]
+    code = NumpyCode(f"derivatives of {activation}", lowered(factors, [family.saved], dtype == float64), dtype)
+    return code, code.numbers(**numbers)
+
+
+def _factors(s, activation, parameters, count):
+    """act' and act'', and for count = 4 their derivatives by s; None for all but act' if they are zero. For arrays."""
+    smooth = ACTIVATIONS[activation].bends
+    code, numbers = _factors_code(activation, parameters, s.dtype, count if smooth else 1)
+    factors = code((s,), numbers)
+    return factors if smooth else [*factors, None, None, None][:count]
+
+
 def _argument(saved, bias):
     return saved if bias is None else saved + bias
 
@@ -158,7 +183,7 @@ def _jet(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead = _jet_lead(saved, stream, bias, activation, d, groups)
     saved = as_rows(saved, lead, 1)
     return pushed_by_blocks(
-        lambda i, j: _derivatives(RAW, _argument(saved[i:j], bias), activation, parameters), stream, lead, d, groups
+        lambda i, j: _factors(_argument(saved[i:j], bias), activation, parameters, 2), stream, lead, d, groups
     )
 
 
@@ -209,14 +234,13 @@ def _jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters,
     smooth = ACTIVATIONS[activation].bends
 
     def pull(i, j, dz, dt, dbias):
-        s = _argument(z[i:j], shift)
-        f1, f2, slope = _derivatives(RAW, s, activation, parameters)
         inner = smooth and not (dz is None and dbias is None)
+        f1, f2, *bends = _factors(_argument(z[i:j], shift), activation, parameters, 4 if inner else 2)
         bar1, bar2 = streams.scratch(2, f1.shape, f1.dtype) if inner else (None, None)
         streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
         if inner:
-            bar1 *= slope
-            bar2 *= _third(RAW, s, f1, slope, activation, parameters)
+            bar1 *= bends[0]
+            bar2 *= bends[1]
             for out in (dz, dbias):
                 if out is not None:
                     np.add(bar1, bar2, out=out)
