@@ -15,6 +15,7 @@ from benchmarks import (
     common,
     counting,
     foreach,
+    formulas,
     headline_picture,
     headline_tables,
     hessian,
@@ -39,12 +40,12 @@ from benchmarks import (
 )
 from benchmarks.graphed import NEED_CUDA, results_of
 from benchmarks.hessian_calls import METHODS
-from benchmarks.report import COMPILED, GRAPH, LOOP, OURS, Report
+from benchmarks.report import COMPILED, GRAPH, LOOP, NUMPY_CODE, OURS, Report
 
 pytestmark = pytest.mark.cpu
 
 MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, optimizer_step, foreach, saved_memory,
-           programs, kernels, ops, host_time)  # fmt: skip
+           programs, kernels, ops, formulas, host_time)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",
@@ -92,7 +93,7 @@ def test_json_has_the_documented_fields(results, name):
             assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
             assert 0 < contender["min_s"] <= contender["median_s"]
         measured = set(case["contenders"]) | set(result["absent"])
-        assert measured - {LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}  # measured or said to be absent
+        assert measured - {LOOP, NUMPY_CODE, *METHODS, *NEED_CUDA} == {OURS, "torch"}  # measured or said to be absent
 
 
 # label -> products of ours, by "auto" and the other methods, and of PyTorch's loop
