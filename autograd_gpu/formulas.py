@@ -12,7 +12,7 @@ from typing import Any
 
 from .backend.formulas.expression import listing
 from .backend.formulas.lowering import written_out
-from .backend.formulas.numpy_code import source
+from .backend.formulas.numpy_source import source
 from .core.declare.op import RECORD, REGISTRY
 from .core.declare.pointwise import Family
 

@@ -13,7 +13,8 @@ from scalar_formulas import EXPRESSIONS, FORMULAS
 from autograd_gpu.backend.cpu import rows
 from autograd_gpu.backend.formulas.expression import element, number, select
 from autograd_gpu.backend.formulas.lowering import lowered
-from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode, source
+from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode
+from autograd_gpu.backend.formulas.numpy_source import source
 
 pytestmark = pytest.mark.cpu
 x, y, k = element("x"), element("y"), number("k")
@@ -129,10 +130,13 @@ def test_the_source_and_its_traceback():
         "def block(i0, c0, o0, f0, b0):\n"
         "    le(i0, c0, out=b0)\n"
         "    mul(i0, i0, out=o0)\n"
-        "    copyto(f0.view(BITS), b0)\n"
-        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
-        "    multiply(f0.view(BITS), o0.view(BITS), o0.view(BITS))\n"
-        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
+        "    o0_bits = o0.view(BITS)\n"
+        "    i0_bits = i0.view(BITS)\n"
+        "    f0_bits = f0.view(BITS)\n"
+        "    copyto(f0_bits, b0)\n"
+        "    bitwise_xor(o0_bits, i0_bits, out=o0_bits)\n"
+        "    multiply(f0_bits, o0_bits, out=o0_bits)\n"
+        "    bitwise_xor(o0_bits, i0_bits, out=o0_bits)\n"
         "\n"
         "def few(i0, c0):\n"
         "    t0 = le(i0, c0)\n"
