@@ -16,7 +16,7 @@ import numpy as np
 from .backend.formulas.expression import listing
 from .backend.formulas.lowering import written_out
 from .backend.formulas.native.switch import ir_or_reason
-from .backend.formulas.numpy_code import source
+from .backend.formulas.numpy_source import source
 from .core.declare.op import RECORD, REGISTRY
 from .core.declare.pointwise import Family
 

@@ -36,24 +36,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...backend.arrays.dtypes import FLOATS, HALF, float32, float64
-from ...backend.cpu.half_table import MANY, looked_up
+from ...backend.arrays.dtypes import FLOATS, float64
 from ...backend.formulas.array_calls import called
 from ...backend.formulas.derivative import times
 from ...backend.formulas.expression import ZERO as NOTHING
 from ...backend.formulas.expression import Expression, StatedFunction, element
 from ...backend.formulas.formula import Formula, Options
 from ...backend.formulas.lowering import Program, lowered
-from ...backend.formulas.numpy_code import NumpyCode
 from ...errors import OpDeclarationError
 from .batch_rules import BROADCASTING
+from .formula_codes import Codes, Products
 from .jvp_rules import ELEMENTWISE
 from .op import FLOAT, ZERO
 
-# The outputs of a program: the factors of each, and the order of the derivative.
-Products = tuple[tuple[tuple[str, ...], int], ...]
 WORDS = ("by_result", "check", "integers")
-MOST = 256  # values of attributes for which numbers are kept
 
 
 class Family:
@@ -79,7 +75,6 @@ class Family:
         self.names = {0: name}  # order -> the op that has been declared for it
         self.attributes = {**formula.numbers, **formula.options}
         self.program = functools.cache(self._program)
-        self.code = functools.cache(self._code)
 
     def at(self, F: Any, order: int) -> Callable[..., Any]:
         """The function of F that computes h * f^(order), which is declared if nobody has asked for it."""
@@ -123,28 +118,31 @@ class Family:
             words.pop("fused", None)
         return type(name, (), {**words, **body})
 
-    def _program(self, products: Products, options: Options, double: bool, ones: tuple[str, ...] = ()) -> Program:
-        """The program whose outputs are products of factors and a derivative; numbers in `ones` are 1."""
+    def outputs(self, products: Products, options: Options, ones: tuple[str, ...] = ()) -> list[Expression]:
+        """The products of factors and a derivative; numbers in `ones` are 1."""
         outputs = []
         for factors, order in products:
             output = self.derived(order, options, ones)
             for factor in reversed(factors):
                 output = times(element(factor), output)
             outputs.append(output)
-        used = [name for name in ("g", "h") if any(name in factors for factors, _ in products)]
-        return lowered(outputs, [*used, self.saved if any(order for _, order in products) else "x"], double)
+        return outputs
 
-    def _code(self, name: str, products: Products, options: Options, dtype: np.dtype, ones: Any) -> NumpyCode:
-        return NumpyCode(name, self.program(products, options, dtype == float64, ones), dtype)
+    def _program(
+        self, products: Products, options: Options, double: bool, ones: tuple[str, ...] = (), library: bool = False
+    ) -> Program:
+        """The program that computes `outputs`."""
+        used = [name for name in ("g", "h") if any(name in factors for factors, _ in products)]
+        inputs = [*used, self.saved if any(order for _, order in products) else "x"]
+        return lowered(self.outputs(products, options, ones), inputs, double, library)
 
     def _functions(self, name: str, order: int) -> dict[str, Any]:
         """Forward and rules of the op, generated: rules say by their parameters what is saved."""
         file, text = f"<op {name}>", self._source(order)
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        result = _Codes(self, name, ((("h",) if order else (), order),))
-        gradients = _Codes(self, f"gradients of {name}", ((("g",), order), (("g", "h"), order + 1)))
-        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "MANY": MANY,
-                                 "looked_up": looked_up, "alike": _alike, "FLOATS": FLOATS, "integers": self.integers}
+        result = Codes(self, name, ((("h",) if order else (), order),))
+        gradients = Codes(self, f"gradients of {name}", ((("g",), order), (("g", "h"), order + 1)))
+        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "alike": _alike}
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
         exec(compile(text, file, "exec"), scope)
         return {key: value for key, value in scope.items() if key in ("forward", "fused") or key.startswith("grad_")}
@@ -155,13 +153,9 @@ class Family:
         words = [name if name in required else f"{name}=default_{name}" for name in self.attributes]
         keywords = ", " + ", ".join(["*", *words]) if words else ""
         key, s = f"x.dtype{listed}", self.saved
-        named = ", ".join([f"{name}={name}" for name in self.attributes])
         if not order:
             return "\n".join([
                 f"def forward(xp, x{keywords}):",
-                *["    if x.dtype not in FLOATS:", f"        return integers(xp, x, {named})"] * bool(self.integers),
-                "    if x.itemsize == 2 and x.size >= MANY:",
-                f"        return looked_up(forward, x, dict({named}))",
                 f"    code, numbers = RESULT[{key}]",
                 "    return code((x,), numbers)[0]",
                 f"def grad_x(F, g, {s}{listed}): return at(F, 1)(g, {s}{listed})",
@@ -201,23 +195,6 @@ class Family:
         if self.check is not None:
             self.check(**attributes)
         return self.formula.chosen(attributes), {name: attributes[name] for name in self.formula.numbers}
-
-
-class _Codes(dict[Any, tuple[NumpyCode, tuple[np.ndarray, ...]]]):
-    """The code of products and its numbers by dtype, or by dtype and attributes; made when they are first asked for."""
-
-    def __init__(self, family: Family, name: str, products: Products) -> None:
-        self.family, self.name, self.products = family, name, products
-
-    def __missing__(self, key: Any) -> tuple[NumpyCode, tuple[np.ndarray, ...]]:
-        dtype, *values = key if isinstance(key, tuple) else (key,)
-        options, numbers = self.family.chosen(dict(zip(self.family.attributes, values, strict=True)))
-        ones = tuple([name for name, value in numbers.items() if value == 1])
-        code = self.family.code(self.name, self.products, options, float32 if dtype in HALF else dtype, ones)
-        if len(self) >= MOST:
-            self.clear()
-        made = self[key] = code, code.numbers(**numbers)
-        return made
 
 
 def _alike(*arrays: np.ndarray) -> list[np.ndarray]:

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from scalar_formulas import EXPRESSIONS, FORMULAS
 
 from autograd_gpu.backend.cpu import rows
-from autograd_gpu.backend.formulas.expression import element, number, select
+from autograd_gpu.backend.formulas.expression import element, maximum, number, select, softplus
 from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.formulas.native import switch
-from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode, source
+from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode
+from autograd_gpu.backend.formulas.numpy_source import source
 
 pytestmark = pytest.mark.cpu
 x, y, k = element("x"), element("y"), number("k")
@@ -67,6 +68,12 @@ def test_outputs_that_are_each_other_and_inputs():
     both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers())
 
 
+def test_results_that_have_to_change_places_keep_off_outputs_that_are_inputs():
+    a = softplus(x)
+    code = code_of([a + x * 0 + y * 0, y, -x * x * y, x, (a * x) * (-x * y)], ["x", "y"])
+    both_forms(code, [values(FEW + 100), values(FEW + 100, seed=1)], code.numbers())
+
+
 def test_half_types_are_converted_by_larger_blocks():
     code = code_of([FORMULAS["silu"].derived((1,))], ["x"])
     both_forms(code, [values(WIDE + BLOCK + 100, np.float16)], code.numbers())
@@ -107,6 +114,13 @@ def test_an_output_that_is_an_input_is_a_copy():
         assert not np.shares_memory(result, elements)
 
 
+def test_a_zero_keeps_its_sign():
+    for zero in (0.0, -0.0):
+        code = code_of([maximum(x, zero) * 2], ["x"])
+        (result,) = code([np.full(FEW + 1, -1, np.float32)], code.numbers())
+        assert np.signbit(result).all() == np.signbit(zero)
+
+
 def test_numbers_are_rounded_once_from_double():
     code = code_of([x * (1 - k)], ["x"])
     third = np.float32(1 - 1e-9)
@@ -120,10 +134,13 @@ def test_the_source_and_its_traceback():
         "def block(i0, c0, o0, f0, b0):\n"
         "    le(i0, c0, out=b0)\n"
         "    mul(i0, i0, out=o0)\n"
-        "    copyto(f0.view(BITS), b0)\n"
-        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
-        "    multiply(f0.view(BITS), o0.view(BITS), o0.view(BITS))\n"
-        "    bitwise_xor(o0.view(BITS), i0.view(BITS), o0.view(BITS))\n"
+        "    o0_bits = o0.view(BITS)\n"
+        "    i0_bits = i0.view(BITS)\n"
+        "    f0_bits = f0.view(BITS)\n"
+        "    copyto(f0_bits, b0)\n"
+        "    bitwise_xor(o0_bits, i0_bits, out=o0_bits)\n"
+        "    multiply(f0_bits, o0_bits, out=o0_bits)\n"
+        "    bitwise_xor(o0_bits, i0_bits, out=o0_bits)\n"
         "\n"
         "def few(i0, c0):\n"
         "    t0 = le(i0, c0)\n"

@@ -21,6 +21,7 @@ from ..lowering import Instruction, Operand, Program
 STRIP = 1024  # elements
 SYMBOL = "loop"  # the name of the function
 CALLED = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "pow")  # by NumPy's inner loops
+OF_SCIPY = ("normal_cdf", "sigmoid")  # in float64 the former, and both in programs for few elements
 ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq"}
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs"}
@@ -35,9 +36,8 @@ def functions_of(program: Program) -> list[str]:
 
 def unsupported(program: Program) -> str | None:
     """Why there is no native code for a program, or None."""
-    if any(i.op == "normal_cdf" for i in program.instructions):
-        return "normal_cdf in float64 is a function of SciPy, which has no inner loop to call"
-    return None
+    calls = [i.op for i in program.instructions if i.op in OF_SCIPY]
+    return f"{calls[0]} is a function of SciPy, whose inner loops are not called" if calls else None
 
 
 def source(program: Program, dtype: np.dtype, ties: Ties) -> str:
