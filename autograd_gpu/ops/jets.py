@@ -94,7 +94,8 @@ def _chain_back_by_blocks(F, g, need, f1, f2, stream, d, groups):
     def pull(i, j, bar1, bar2, out):
         streams.pull_block(a[i:j], b[i:j], t[i:j], g[i:j], bar1, bar2, out, d, groups)
 
-    return gradients_by_blocks(inputs, (need[0], need[1] and groups != (), need[2]), lead, pull)
+    need = (need[0], need[1] and groups != (), need[2])
+    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
 
 
 def _chain_jvp(F, t, f1, f2, stream, d, groups):
@@ -247,7 +248,7 @@ def _jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters,
 
     inputs = ((saved, 1), (stream, 2), (saved if bias is None else bias, 1))
     need = (need[0] and smooth, need[1], need[2] and smooth and bias is not None)
-    return gradients_by_blocks(inputs, need, lead, pull)
+    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
 
 
 def _jet_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):

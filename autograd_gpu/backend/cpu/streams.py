@@ -19,6 +19,7 @@ Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 BLOCK = 1 << 15  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
+NATIVE_BLOCK = 1 << 17  # of native code, a call of which takes longer
 FEW = 2048  # elements of the matrix up to which the number of calls decides
 FEW_TANGENTS = 5  # up to so many, local terms take less time by passes than by a product for each row
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
@@ -69,6 +70,11 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
             results[k].fill(0)
     for k in range(leaving) if not to_planes else ():
         np.copyto(out[:, k], results[k])
+
+
+def block_size(stream: Array, d: int, groups: Groups) -> int:
+    """The elements per block for `push_block` and `pull_block`."""
+    return NATIVE_BLOCK if jets.run_natively(d, groups, stream.shape[-2], stream.dtype) else BLOCK
 
 
 def _planes(stream: Array) -> list[Array]:

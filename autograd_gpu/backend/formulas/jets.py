@@ -10,6 +10,8 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from .expression import Expression, constant, element
 from .lowering import lowered
 from .native.switch import Switch, switch_of
@@ -97,6 +99,12 @@ def pull(form: Form, needed: Needed) -> Switch | None:
                 rows[i] = rows[i] + half * (f2 + f2)
         outputs += rows
     return switch_of("gradient of a stream", lowered(outputs, [*form.derivatives, *names, *_rows("g", form.leaving)]))
+
+
+def run_natively(d: int, groups: Groups, arriving: int, dtype: np.dtype) -> bool:
+    """Whether there is native code by now for the push of a stream behind a function that bends."""
+    switch = push(Form(d, groups, arriving > d, True))
+    return switch is not None and switch.is_ready(dtype)
 
 
 def _halves(form: Form, t: Sequence[Expression], g: Sequence[Expression]) -> dict[int, Expression]:

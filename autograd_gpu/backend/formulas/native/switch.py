@@ -112,6 +112,10 @@ class Switch:
         address = disk_cache.address(ir, compiles)
         return None if address is None else Kernel(self.name, self.program, dtype, address)
 
+    def is_ready(self, dtype: np.dtype) -> bool:
+        """Whether native code runs for arrays of this dtype."""
+        return SETTING.on and isinstance(self.runs.get(dtype), Kernel)
+
     def compile(self, dtype: np.dtype) -> None:
         """Makes the native code now."""
         self.runs[dtype] = self._made(dtype, compiles=True) or _nothing
