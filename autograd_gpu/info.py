@@ -16,6 +16,7 @@ import numpy as np
 
 from .backend.cpu import blas
 from .backend.cuda import runtime
+from .backend.formulas.native import switch as native
 
 PACKAGES = ("numpy", "scipy", "ml-dtypes", "nvidia-ml-py")
 _THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in OpenBLAS' order
@@ -28,6 +29,7 @@ def lines() -> Iterator[tuple[str, str]]:
     yield "packages", ", ".join([f"{name} {_version(name)}" for name in PACKAGES])
     yield "CPU", f"{cpu_model()}, {_counted(cores(), 'core')} for this process"
     yield from _blas()
+    yield "native code", native.state()
     yield from _cuda()
     if importlib.util.find_spec("opt_einsum") is None:
         yield "optional", "opt_einsum, a faster search for einsum's order of products: `pip install opt_einsum`"

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 
 import gpu_session
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 import torch_version
 from checkout import STAND_IN
 
+MACHINE_CODE = pytest.StashKey[tempfile.TemporaryDirectory]()
 SCHEDULE = pytest.StashKey[str]()  # present in an emulated run: the order in which streams run
 
 
@@ -30,6 +32,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     gpu_session.register(config)
+    config.stash[MACHINE_CODE] = tempfile.TemporaryDirectory()  # not the user's folder
+    os.environ["AUTOGRAD_GPU_CACHE_DIR"] = config.stash[MACHINE_CODE].name
     if config.getoption("device") == "cpu":
         return
     if _gpu_answers():
@@ -44,6 +48,10 @@ def pytest_configure(config):
         import emulated
 
         emulated.share_objects()
+
+
+def pytest_unconfigure(config):
+    config.stash[MACHINE_CODE].cleanup()
 
 
 def _gpu_answers():

@@ -44,6 +44,7 @@ from .declare.op import (
     OpDef,
 )
 from .declare.op_call import Call
+from .declare.pointwise import Family
 from .declare.public import method, public
 from .dispatch import defop, matched, operator, pointwise
 from .graph.storage import (
@@ -104,6 +105,7 @@ __all__ = [
     "BatchWord",
     "Call",
     "EnoughSaved",
+    "Family",
     "Float8Tensor",
     "FollowingStorage",
     "JvpWord",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from ..ops.nn.activation_formulas import FORMULAS
+from ..ops.nn.linear_activation import ACTIVATIONS as FAMILIES
 from ..ops.nn.linear_activation import activated
 from . import functional as F
 from .activation import GELU, ReLU, Sigmoid, SiLU, Tanh
@@ -37,9 +37,10 @@ def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
     """The name and the parameters of a module without hooks, or of a function."""
     name = ACTIVATIONS.get(type(activation))
     if name is not None:
-        return (name, tuple([getattr(activation, p) for p in FORMULAS[name].defaults])) if _plain(activation) else None
+        parameters = FAMILIES[name].attributes
+        return (name, tuple([getattr(activation, p) for p in parameters])) if _plain(activation) else None
     name = FUNCTIONS.get(activation) if isinstance(activation, FunctionType) else None
-    return None if name is None else (name, tuple(FORMULAS[name].defaults.values()))
+    return None if name is None else (name, tuple(FAMILIES[name].attributes.values()))
 
 
 def through(layer: Module, activation: Any, input: Any) -> Any:

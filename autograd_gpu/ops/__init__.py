@@ -53,7 +53,6 @@ from .linalg import (
 )
 from .nn import (
     activation,
-    activation_formulas,
     activation_kernels,
     attention,
     batch_norm,

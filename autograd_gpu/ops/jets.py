@@ -22,14 +22,19 @@ j, those of f1 are q.t + u.s, of f2 y.t / 2, of t_i f1 q_i + f2 y_i, and of s_g 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..backend import kernels
+from ..backend.arrays.dtypes import float64
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu import streams
+from ..backend.formulas.derivative import derivative, times
+from ..backend.formulas.lowering import lowered
+from ..backend.formulas.numpy_code import NumpyCode
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.half_precision import in_float32
 from ._support.stream_rows import (
@@ -43,7 +48,7 @@ from ._support.stream_rows import (
     widened,
 )
 from ._support.stream_rules import composed, grad_f1, grad_f2, grad_stream, over_h, stream_jvp, summed
-from .nn.activation_formulas import FORMULAS
+from .nn.linear_activation import ACTIVATIONS, by_result, named
 
 Array = Any
 
@@ -89,7 +94,8 @@ def _chain_back_by_blocks(F, g, need, f1, f2, stream, d, groups):
     def pull(i, j, bar1, bar2, out):
         streams.pull_block(a[i:j], b[i:j], t[i:j], g[i:j], bar1, bar2, out, d, groups)
 
-    return gradients_by_blocks(inputs, (need[0], need[1] and groups != (), need[2]), lead, pull)
+    need = (need[0], need[1] and groups != (), need[2])
+    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
 
 
 def _chain_jvp(F, t, f1, f2, stream, d, groups):
@@ -126,17 +132,40 @@ class chain_stream:
 
 def _derivatives(F, s, activation, parameters):
     """act' and act'' computed from s, the result or z, and the derivative of act' by s; None for two that are zero."""
-    formula = FORMULAS[activation]
-    f1 = formula.grad(F, F.constant_like(s, 1.0), s, *parameters)
-    if formula.second_derivative is None:
+    family, ones = ACTIVATIONS[activation], F.constant_like(s, 1.0)
+    f1 = family.at(F, 1)(ones, s, *parameters)
+    if not family.bends:
         return f1, None, None
-    slope = formula.second_derivative(F, s, *parameters)
-    return f1, slope * f1 if formula.by_result else slope, slope
+    slope = family.at(F, 2)(ones, s, *parameters)
+    return f1, slope * f1 if by_result(activation) else slope, slope
 
 
-def _third(F, s, activation, parameters):
-    """The derivative of act'' by s."""
-    return FORMULAS[activation].third_derivative(F, s, *parameters)  # type: ignore[misc]  # asked of smooth ones
+def _third(F, s, f1, slope, activation, parameters):
+    """The derivative of act'' by s, for a smooth activation."""
+    third = ACTIVATIONS[activation].at(F, 3)
+    if by_result(activation):  # act'' is the product of act' and its derivative by the result
+        return third(f1, s, *parameters) + slope * slope
+    return third(F.constant_like(s, 1.0), s, *parameters)
+
+
+@functools.lru_cache(256)
+def _factors_code(activation, parameters, dtype, count):
+    """The code that computes `count` of act', act'', its derivative by s that act' has, and that of act''; numbers."""
+    family = ACTIVATIONS[activation]
+    options, numbers = family.chosen(named(activation, parameters))
+    f1, slope = family.derived(1, options), family.derived(2, options)
+    f2 = times(slope, f1) if by_result(activation) else slope
+    factors = [f1, f2, slope, derivative(f2, family.saved)][:count]
+    code = NumpyCode(f"derivatives of {activation}", lowered(factors, [family.saved], dtype == float64), dtype)
+    return code, code.numbers(**numbers)
+
+
+def _factors(s, activation, parameters, count):
+    """act' and act'', and for count = 4 their derivatives by s; None for all but act' if they are zero. For arrays."""
+    smooth = ACTIVATIONS[activation].bends
+    code, numbers = _factors_code(activation, parameters, s.dtype, count if smooth else 1)
+    factors = code((s,), numbers)
+    return factors if smooth else [*factors, None, None, None][:count]
 
 
 def _argument(saved, bias):
@@ -145,7 +174,7 @@ def _argument(saved, bias):
 
 def _jet_lead(saved, stream, bias, activation, d, groups):
     """The leading dimensions of the result; RuntimeError if the inputs do not fit together."""
-    if bias is not None and (FORMULAS[activation].by_result or bias.shape != saved.shape[-1:]):
+    if bias is not None and (by_result(activation) or bias.shape != saved.shape[-1:]):
         raise RuntimeError(f"activation_jet of {activation}: the bias must be None for an activation that saves its "
                            f"result, else of shape {saved.shape[-1:]}, got shape {bias.shape}")
     return stream_lead("activation_jet", (saved,), stream, d, groups)
@@ -155,7 +184,7 @@ def _jet(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead = _jet_lead(saved, stream, bias, activation, d, groups)
     saved = as_rows(saved, lead, 1)
     return pushed_by_blocks(
-        lambda i, j: _derivatives(RAW, _argument(saved[i:j], bias), activation, parameters), stream, lead, d, groups
+        lambda i, j: _factors(_argument(saved[i:j], bias), activation, parameters, 2), stream, lead, d, groups
     )
 
 
@@ -167,12 +196,12 @@ def _jet_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups, paramet
         out = composed(RAW, f1, f2, t, d, groups) if f2 is None else RAW.chain_stream(f1, f2, t, d=d, groups=groups)
         return out.astype(stream.dtype, copy=False)
     saved, stream, bias = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), kernels.contiguous(bias)
-    return kernels.activation_jet(activation, saved, bias, stream, d, form, **FORMULAS[activation].named(parameters))
+    return kernels.activation_jet(activation, saved, bias, stream, d, form, **named(activation, parameters))
 
 
 def _jet_form(activation, d, groups):
     """The form of the groups for `kernels.activation_jet`; None if it has no kernel for them or for the activation."""
-    held = FORMULAS[activation].second_derivative is not None and d <= kernels.HELD_TANGENTS
+    held = ACTIVATIONS[activation].bends and d <= kernels.HELD_TANGENTS
     return kernels.stream_form(d, groups) if held else None
 
 
@@ -182,8 +211,8 @@ def _jet_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters,
     if form is None:
         return None
     g, bias, flags = kernels.contiguous(g), kernels.contiguous(bias), (need[0], need[2], need[1])
-    s, t, named = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), FORMULAS[activation].named(parameters)
-    ds, dbias, dstream = kernels.activation_jet_backward(activation, g, s, bias, t, d, form, flags, **named)
+    s, t, arguments = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), named(activation, parameters)
+    ds, dbias, dstream = kernels.activation_jet_backward(activation, g, s, bias, t, d, form, flags, **arguments)
     return summed(F, (ds, dstream, dbias), (saved, stream, bias))
 
 
@@ -194,7 +223,7 @@ def _jet_back(F, g, need, saved, stream, bias, activation, parameters, d, groups
     if (need[0] or need[2]) and f2 is not None:
         ds = grad_f1(F, g, stream) * slope
         if groups:
-            bent = _third(F, s, activation, parameters)
+            bent = _third(F, s, f1, slope, activation, parameters)
             ds = ds + grad_f2(F, g, stream, d, groups) * bent
     dstream = grad_stream(F, g, f1, f2, stream, d, groups) if need[1] else None
     return summed(F, (ds if need[0] else None, dstream, ds if need[2] else None), (saved, stream, bias))
@@ -203,24 +232,23 @@ def _jet_back(F, g, need, saved, stream, bias, activation, parameters, d, groups
 def _jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters, d, groups):
     lead, shift = g.shape[:-2], None if bias is None else widened(bias)
     z, t, g = (as_rows(widened(x), lead, own) for x, own in ((saved, 1), (stream, 2), (g, 2)))
-    smooth = FORMULAS[activation].second_derivative is not None
+    smooth = ACTIVATIONS[activation].bends
 
     def pull(i, j, dz, dt, dbias):
-        s = _argument(z[i:j], shift)
-        f1, f2, slope = _derivatives(RAW, s, activation, parameters)
         inner = smooth and not (dz is None and dbias is None)
+        f1, f2, *bends = _factors(_argument(z[i:j], shift), activation, parameters, 4 if inner else 2)
         bar1, bar2 = streams.scratch(2, f1.shape, f1.dtype) if inner else (None, None)
         streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
         if inner:
-            bar1 *= slope
-            bar2 *= _third(RAW, s, activation, parameters)
+            bar1 *= bends[0]
+            bar2 *= bends[1]
             for out in (dz, dbias):
                 if out is not None:
                     np.add(bar1, bar2, out=out)
 
     inputs = ((saved, 1), (stream, 2), (saved if bias is None else bias, 1))
     need = (need[0] and smooth, need[1], need[2] and smooth and bias is not None)
-    return gradients_by_blocks(inputs, need, lead, pull)
+    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
 
 
 def _jet_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):
@@ -230,7 +258,7 @@ def _jet_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):
     ds = added(t[0], t[2])
     if ds is None or f2 is None:
         return out
-    df2 = ds * _third(F, s, activation, parameters)
+    df2 = ds * _third(F, s, f1, slope, activation, parameters)
     return added(out, F.chain_stream(ds * slope, df2, stream, d=d, groups=groups))
 
 

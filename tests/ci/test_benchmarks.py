@@ -15,6 +15,7 @@ from benchmarks import (
     common,
     counting,
     foreach,
+    formulas,
     headline_picture,
     headline_tables,
     hessian,
@@ -40,12 +41,12 @@ from benchmarks import (
 )
 from benchmarks.graphed import NEED_CUDA, results_of
 from benchmarks.hessian_calls import METHODS
-from benchmarks.report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, Report
+from benchmarks.report import COMPILED, GRAPH, LOOP, NUMPY_CODE, OURS, REPLAY, REPLAYED_LOOP, Report
 
 pytestmark = pytest.mark.cpu
 
 MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, pinn, optimizer_step, foreach, saved_memory,
-           programs, kernels, ops, host_time)  # fmt: skip
+           programs, kernels, ops, formulas, host_time)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",
@@ -93,7 +94,7 @@ def test_json_has_the_documented_fields(results, name):
             assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
             assert 0 < contender["min_s"] <= contender["median_s"]
         measured = set(case["contenders"]) | set(result["absent"])  # or said to be absent
-        assert measured - {LOOP, REPLAY, REPLAYED_LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}
+        assert measured - {LOOP, NUMPY_CODE, REPLAY, REPLAYED_LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}
 
 
 # label -> products of ours, by "auto" and the other methods, and of PyTorch's loop

@@ -8,8 +8,9 @@ from autograd_gpu import backend, profiler
 from autograd_gpu.autograd import grad, gradcheck, gradgradcheck
 from autograd_gpu.backend import kernels
 from autograd_gpu.core.declare.op import RAW
+from autograd_gpu.ops import jets
 from autograd_gpu.ops.jets import activation_jet, chain_stream, local_terms
-from autograd_gpu.ops.nn.activation_formulas import FORMULAS
+from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS, by_result
 
 CASES = [
     ("relu", ()), ("tanh", ()), ("sigmoid", ()), ("silu", ()), ("leaky_relu", (0.2,)), ("elu", (0.5,)),
@@ -23,7 +24,7 @@ FORMS = {
     "mixed": lambda d: (((0, d - 1), (0, 0)), ((d - 1, 0),)),
 }
 all_forms = pytest.mark.parametrize("form", FORMS)
-SMOOTH = [case for case in CASES if FORMULAS[case[0]].second_derivative is not None]
+SMOOTH = [case for case in CASES if ACTIVATIONS[case[0]].bends]
 
 
 def plain(tensor):
@@ -35,8 +36,13 @@ def tensor(*shape, dtype="float64", requires_grad=True):
 
 
 def saved_by(activation, parameters, z):
-    formula = FORMULAS[activation]
-    return formula.value(RAW, z, *parameters) if formula.by_result else z
+    return ACTIVATIONS[activation].of(RAW)(z, *parameters) if by_result(activation) else z
+
+
+def derivatives_at(s, activation, parameters):
+    """act' and act'' computed from what is saved, and the derivative of act'' by it."""
+    f1, f2, slope = jets._derivatives(RAW, s, activation, parameters)
+    return f1, f2, jets._third(RAW, s, f1, slope, activation, parameters)
 
 
 # ---- the derivatives of activations --------------------------------------------------------------------
@@ -45,15 +51,9 @@ def saved_by(activation, parameters, z):
 @pytest.mark.parametrize(("activation", "parameters"), SMOOTH, ids=lambda case: str(case))
 def test_third_derivatives(activation, parameters):
     """The derivative of act'' by what is saved, against differences; act'' is act' times that of act' by the result."""
-    formula = FORMULAS[activation]
-    s, step = np.linspace(0.1, 0.9, 17) if formula.by_result else np.linspace(-2.05, 1.85, 17), 1e-5
-
-    def second(s):
-        slope = formula.second_derivative(RAW, s, *parameters)
-        return formula.grad(RAW, slope, s, *parameters) if formula.by_result else slope
-
-    result = formula.third_derivative(RAW, s, *parameters)
-    np.testing.assert_allclose(result, (second(s + step) - second(s - step)) / (2 * step), rtol=1e-6, atol=1e-7)
+    s, step = np.linspace(0.1, 0.9, 17) if by_result(activation) else np.linspace(-2.05, 1.85, 17), 1e-5
+    before, result, after = (derivatives_at(x, activation, parameters)[1:] for x in (s - step, s, s + step))
+    np.testing.assert_allclose(result[1], (after[0] - before[0]) / (2 * step), rtol=1e-6, atol=1e-7)
 
 
 @all_activations
@@ -69,7 +69,7 @@ def test_the_stream_is_that_of_taylor(activation, parameters):
 
     def value(a, b):
         moved = z + a * t[:, 0] + b * t[:, 1] + a * a / 2 * s[:, 0] + a * b * s[:, 1] + b * b / 2 * s[:, 2]
-        return FORMULAS[activation].value(RAW, moved, *parameters)
+        return ACTIVATIONS[activation].of(RAW)(moved, *parameters)
 
     e = step
     first = [(value(e, 0) - value(-e, 0)) / (2 * e), (value(0, e) - value(0, -e)) / (2 * e)]
@@ -163,14 +163,11 @@ def test_local_terms_in_blocks_are_symmetric(shape):
 @all_activations
 def test_by_activation_and_by_its_derivatives(activation, parameters):
     """activation_jet and chain_stream of f1 and f2 have the same values and gradients for the stream."""
-    formula, groups = FORMULAS[activation], FORMS["full"](2)
+    groups = FORMS["full"](2)
     z, stream = np.random.randn(5, 4), tensor(5, 5, 4)
     s = saved_by(activation, parameters, z)
-    f1 = formula.grad(RAW, np.ones_like(s), s, *parameters)
-    f2 = np.zeros_like(s)
-    if formula.second_derivative is not None:
-        f2 = formula.second_derivative(RAW, s, *parameters)
-        f2 = f2 * f1 if formula.by_result else f2
+    f1, f2, _ = jets._derivatives(RAW, s, activation, parameters)
+    f2 = np.zeros_like(s) if f2 is None else f2
     attributes = {"d": 2, "groups": groups}
     one = activation_jet(ag.tensor(s), stream, None, activation=activation, parameters=parameters, **attributes)
     other = chain_stream(ag.tensor(f1), ag.tensor(f2), stream, **attributes)

@@ -2,7 +2,8 @@
 
 A stream (rows, S, h) holds d tangents t_i of the elements of a (rows, h) matrix, then one second tangent s_g for each
 group; or no second tangents, S = d, where all are zero. A group is a tuple of pairs (i, j) of tangents.
-f1 and f2 are the first two derivatives of an elementwise function; f2 is None if it is zero.
+f1 and f2 are the first two derivatives of an elementwise function; f2 is None if it is zero. Where there is native code
+(formulas/jets.py), it takes the place of the passes, with equal bits.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import math
 
 import numpy as np
 
+from ..formulas import jets
 from . import pool
 
 Array = np.ndarray
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 BLOCK = 1 << 15  # elements of the matrix per block: with fewer, the calls of NumPy take as long as the arithmetic
+NATIVE_BLOCK = 1 << 17  # of native code, a call of which takes longer
 FEW = 2048  # elements of the matrix up to which the number of calls decides
 FEW_TANGENTS = 5  # up to so many, local terms take less time by passes than by a product for each row
 LINE = 64  # bytes of a cache line: NumPy's loops take twice as long where they write across its ends
@@ -41,6 +44,9 @@ def scratch(count: int, shape: tuple[int, ...], dtype: np.dtype) -> list[Array]:
 def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, groups: Groups) -> None:
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
     arriving, leaving = stream.shape[1], d + len(groups)
+    native = jets.push(jets.Form(d, groups, arriving > d, f2 is not None))
+    if native is not None and native([f1, *_given(f2), *_planes(stream)], (), _planes(out)) is not None:
+        return
     by_planes, to_planes = _in_planes(stream), _in_planes(out)
     term, *rest = scratch(1 + d + (0 if by_planes else arriving) + (0 if to_planes else leaving), f1.shape, f1.dtype)
     bent, rest = rest[:d], rest[d:]
@@ -64,6 +70,19 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
             results[k].fill(0)
     for k in range(leaving) if not to_planes else ():
         np.copyto(out[:, k], results[k])
+
+
+def block_size(stream: Array, d: int, groups: Groups) -> int:
+    """The elements per block for `push_block` and `pull_block`."""
+    return NATIVE_BLOCK if jets.run_natively(d, groups, stream.shape[-2], stream.dtype) else BLOCK
+
+
+def _planes(stream: Array) -> list[Array]:
+    return [stream[:, k] for k in range(stream.shape[1])]
+
+
+def _given(array: Array | None) -> list[Array]:
+    return [] if array is None else [array]
 
 
 def _in_planes(stream: Array) -> bool:
@@ -94,6 +113,12 @@ def pull_block(
 
     None for one that is not needed.
     """
+    needed = jets.Needed(bar1 is not None, bar2 is not None, out is not None)
+    native = jets.pull(jets.Form(d, groups, stream.shape[1] > d, f2 is not None), needed) if any(needed) else None
+    if native is not None:
+        targets = [*_given(bar1), *_given(bar2), *(() if out is None else _planes(out))]
+        if native([f1, *_given(f2), *_planes(stream), *_planes(g)], (), targets) is not None:
+            return
     u, part, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
     t, halves = rest[:d], _Halves(rest[d:])
     for i in range(d):

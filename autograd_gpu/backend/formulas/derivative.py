@@ -19,6 +19,7 @@ from .expression import (
     STATED,
     ZERO,
     Expression,
+    as_expression,
     compare,
     constant,
     cos,
@@ -107,8 +108,8 @@ def _derived(e: Expression, d: dict[Expression, Expression]) -> Expression:
     if e.op == "select":
         return _chosen(a[0], d[a[1]], d[a[2]])
     stated = e.op == STATED
-    partials = [partial(*a) for partial in e.value.partials] if stated else PARTIALS[e.op](e, *a)
-    return functools.reduce(plus, [times(p, d[x]) for p, x in zip(partials, a, strict=True)])
+    partials = [as_expression(partial(*a)) for partial in e.value.partials] if stated else PARTIALS[e.op](e, *a)
+    return functools.reduce(plus, [times(p, d[x]) for p, x in zip(partials, a, strict=not stated)])
 
 
 # ---- products ------------------------------------------------------------------------------------------

@@ -120,6 +120,8 @@ def make(op: str, *args: Any) -> Expression:
         raise TypeError(f"the exponent of pow must be a number, not {operands[1]}; use exp(b * log(a))")
     if op not in CONDITIONS and all(a.op == CONSTANT for a in operands):
         return constant(_computed(op, [a.value for a in operands]))
+    if op in ("mul", "div") and ONE in operands and (op == "mul" or operands[1] is ONE):  # a number that is 1
+        return operands[0] if operands[1] is ONE else operands[1]
     return _unique(op, operands)
 
 
@@ -181,9 +183,11 @@ class StatedFunction:
         self.__signature__ = inspect.signature(function)
 
     def __call__(self, *args: Any) -> Expression:
-        if len(args) != len(self.partials):
-            raise TypeError(f"{self.__name__} takes {len(self.partials)} arguments, one for each stated derivative")
-        return _unique(STATED, tuple([as_expression(a) for a in args]), self)
+        operands = tuple([as_expression(a) for a in args])
+        if len(args) < len(self.partials) or not all(a.uniform for a in operands[len(self.partials) :]):
+            raise TypeError(f"{self.__name__} takes {len(self.partials)} arguments, one for each stated derivative, "
+                            "and numbers after them")
+        return _unique(STATED, operands, self)
 
     def inlined(self, *args: Expression) -> Expression:
         return as_expression(self.function(*args))
@@ -194,6 +198,8 @@ def with_derivative(*partials: Callable[..., Any]) -> Callable[[Callable[..., An
 
     @with_derivative(lambda n: 2 / ((n + 2) * (n + 2)))
     def odds(n): return n / (n + 2)
+
+    There is none for the last arguments if they are numbers.
     """
     return lambda function: StatedFunction(function, partials)
 

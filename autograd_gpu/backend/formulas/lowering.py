@@ -72,7 +72,8 @@ class Program:
     `maximum` pass NaN, `sign(NaN)` is NaN, comparisons with NaN do not hold, and `select` has computed both sides.
     `values` computes the numbers in double; they and the constants are rounded to the dtype.
 
-    With double=False `normal_cdf` is a polynomial, accurate in float32; with double=True it is an operation.
+    With double=False `normal_cdf` is a polynomial, accurate in float32; with double=True it is an operation. With
+    library=True `normal_cdf` and `sigmoid` are operations, for NumPy code of few elements alone.
     """
 
     inputs: tuple[str, ...]
@@ -102,9 +103,11 @@ class Program:
         return {**uses, **dict.fromkeys(self.outputs, len(self.instructions))}
 
 
-def lowered(outputs: Sequence[Expression], inputs: Sequence[str], double: bool = False) -> Program:
+def lowered(
+    outputs: Sequence[Expression], inputs: Sequence[str], double: bool = False, library: bool = False
+) -> Program:
     """The program that computes the outputs; `inputs` lists all parameters that are arrays, in their order."""
-    results = _in_operations(outputs, double)
+    results = _in_operations(outputs, double, library)
     everything = ordered(results, _arguments)
     numbers = [e for e in everything if _is_number(e)]
     constants = [e for e in everything if e.op == CONSTANT]
@@ -141,23 +144,28 @@ TAIL = (
 )  # fmt: skip
 
 
-def _in_operations(outputs: Sequence[Expression], double: bool) -> list[Expression]:
+def _in_operations(outputs: Sequence[Expression], double: bool, library: bool) -> list[Expression]:
     """The outputs in terms of OPERATIONS; subexpressions of numbers alone stay as they are."""
-    plain = [_without_calls(e) for e in outputs]
+    plain = [written_out(e) for e in outputs]
     everything = ordered(plain)
     logits = sorted([e.args[0] for e in everything if e.op == "sigmoid"], key=in_order)
-    lowering = _Lowering(everything, logits, plain, double)
+    lowering = _Lowering(everything, logits, plain, double or library, library)
     for e in ordered([*logits, *plain]):  # a mirrored sigmoid reads its partner's logit
         lowering.made[e] = e if e.uniform else lowering.operation(e)
     return [lowering.made[e] for e in plain]
 
 
-def _without_calls(e: Expression) -> Expression:
+def uses_library(outputs: Sequence[Expression]) -> bool:
+    """Whether the program with library=True is another one."""
+    return any(e.op in ("sigmoid", "normal_cdf") and not e.uniform for e in ordered([*map(written_out, outputs)]))
+
+
+def written_out(e: Expression) -> Expression:
     """e with stated functions written out."""
     made: dict[Expression, Expression] = {}
     for part in ordered([e]):
         args = [made[a] for a in part.args]
-        made[part] = _without_calls(part.value.inlined(*args)) if part.op == STATED else rebuilt(part, args)
+        made[part] = written_out(part.value.inlined(*args)) if part.op == STATED else rebuilt(part, args)
     return made[e]
 
 
@@ -175,18 +183,18 @@ class _Lowering:
 
     def __init__(
         self, everything: Sequence[Expression], logits: Sequence[Expression], outputs: Sequence[Expression],
-        double: bool,
+        double: bool, library: bool,
     ) -> None:  # fmt: skip
-        self.double, self.mirrored = double, _mirrored(logits)
+        self.double, self.library, self.mirrored = double, library, _mirrored(logits)
         self.made: dict[Expression, Expression] = {}
         self.uses = Counter([*outputs, *[a for e in everything for a in e.args]])
 
     def operation(self, e: Expression) -> Expression:
         """The expression e in terms of operations, after its arguments."""
         args = [self.made[a] for a in e.args]
-        if e.op == "sigmoid":
+        if e.op == "sigmoid" and not self.library:
             return 1 / self._one_plus_exp(e)
-        if e.op == "mul":
+        if e.op == "mul" and not self.library:
             for a, b in (e.args, e.args[::-1]):
                 if b.op == "sigmoid" and not b.uniform and self.uses[b] == 1:  # one rounding less, and one pass
                     return self.made[a] / self._one_plus_exp(b)
@@ -219,4 +227,4 @@ def _normal_cdf(x: Expression) -> Expression:
     for coefficient in TAIL[-2::-1]:
         tail = (tail + coefficient) * t
     tail = tail * exp(x * x * -0.5)
-    return select(x > 0, 1 - tail, tail)
+    return absolute(select(x > 0, 1, 0) - tail)  # 1 - tail or tail: fewer passes than a choice between the two

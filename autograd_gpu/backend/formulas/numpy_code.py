@@ -1,8 +1,7 @@
-"""NumPy code of a Program: two generated functions with equal results, bit by bit.
+"""NumPy code of a Program: two generated functions (numpy_source.py) with equal results, bit by bit.
 
-Few elements are computed by one call per instruction. Many go by blocks that stay in the cache: every instruction
-writes into a register, an array of a block that a later instruction reuses. Errors of arithmetic are silent, because
-both sides of a select run, and because exp(-x) may overflow where 1 / (1 + exp(-x)) is a good 0.
+Few elements are computed by one call per instruction, many by blocks that stay in the cache. Errors of arithmetic are
+silent, because both sides of a select run, and because exp(-x) may overflow where 1 / (1 + exp(-x)) is a good 0.
 """
 
 from __future__ import annotations
@@ -17,13 +16,17 @@ from typing import Any
 import numpy as np
 
 from ..arrays.memory_format import empty_like, memory_order
-from ..cpu import numpy_ops
+from ..cpu import numpy_ops, pool
 from ..cpu.half import convert
-from ..cpu.rows import Blocks
-from .lowering import Instruction, Operand, Program
+from ..cpu.rows import SHARED_BLOCK, Blocks
+from .lowering import Program
+from .native.switch import switch_of
+from .numpy_source import BlockWriter, called, source
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 14  # elements
+SHORT = 5  # instructions up to which a block has SHARED_BLOCK elements, so that calls of NumPy do not count
+CALM = frozenset(("minimum", "maximum", "tanh", "neg", "abs"))  # operations without errors of arithmetic
 WIDE = 1 << 16  # elements of half types that are converted at a time, for which arrays are allocated
 Vectors = Sequence[np.ndarray]
 
@@ -36,10 +39,6 @@ UFUNCS = {
 }  # fmt: skip
 
 
-def _normal_cdf(x: Any, out: Any = None) -> Any:
-    return numpy_ops.special().ndtr(x, out)
-
-
 def _quiet() -> contextvars.Context:
     context = contextvars.Context()
     context.run(np.seterr, all="ignore")
@@ -49,116 +48,11 @@ def _quiet() -> contextvars.Context:
 QUIET = _quiet()  # where errors of arithmetic are ignored; running in a copy takes a tenth of np.errstate
 
 
-# ---- source --------------------------------------------------------------------------------------------
-
-
-class _Registers:
-    """Names of arrays of a block: a result gets the one that was given back last, or a new one.
-
-    `outputs` are free until the instruction that claims them.
-    """
-
-    def __init__(self, letter: str, outputs: Sequence[str] = ()) -> None:
-        self.letter, self.free, self.count = letter, [*outputs], 0
-
-    def claim(self, name: str) -> str:
-        """This register, or another if it is in use."""
-        if name not in self.free:
-            return self.take()
-        self.free.remove(name)
-        return name
-
-    def take(self) -> str:
-        if self.free:
-            return self.free.pop()
-        self.count += 1
-        return f"{self.letter}{self.count - 1}"
-
-
-class _BlockWriter:
-    """Writes the function for a block. Outputs o0, o1, ... are registers, too."""
-
-    def __init__(self, program: Program) -> None:
-        self.program, self.lines = program, list[str]()
-        self.floats, self.flags = _Registers("f", [f"o{k}" for k in range(len(program.outputs))]), _Registers("b")
-        self.places: dict[Operand, str] = {}
-        self.own = {o: f"o{k}" for k, o in reversed([*enumerate(program.outputs)]) if o.kind == "t"}
-        for k, instruction in enumerate(program.instructions):
-            self._write(k, instruction)
-        self._copy({f"o{k}": self._place(o) for k, o in enumerate(program.outputs)})
-
-    def _copy(self, sources: dict[str, str]) -> None:
-        """Copies to outputs what ended up elsewhere. An output that holds another one's result is copied first."""
-        left = {target: source for target, source in sources.items() if target != source}
-        while left:
-            target = next((t for t in left if t not in left.values()), None)
-            if target is None:  # a circle: one of them moves out of the way
-                target, moved = next(iter(left)), self.floats.take()
-                self.lines.append(f"copyto({moved}, {target})")
-                left = {t: moved if source == target else source for t, source in left.items()}
-            self.lines.append(f"copyto({target}, {left.pop(target)})")
-
-    def _place(self, operand: Operand) -> str:
-        return self.places.get(operand, str(operand))
-
-    def _write(self, k: int, instruction: Instruction) -> None:
-        result, args = Operand("t", k), [self._place(a) for a in instruction.args]
-        if instruction.op == "select":  # the result may overwrite a, but not b, nor the mask
-            _, a, b = instruction.args
-            mask = self.floats.take()
-            self._give_back(k, [a] if a != b else [])
-            self.places[result] = self._take(result, instruction)
-            self._select(self.places[result], mask, *args)
-            self._give_back(k, [x for x in instruction.args if x != a or a == b])
-            self.floats.free.append(mask)
-        else:
-            self._give_back(k, instruction.args)
-            self.places[result] = self._take(result, instruction)
-            self.lines.append(f"{instruction.op}({', '.join(args)}, out={self.places[result]})")
-
-    def _take(self, result: Operand, instruction: Instruction) -> str:
-        if instruction.is_condition:
-            return self.flags.take()
-        own = self.own.get(result)
-        return self.floats.take() if own is None else self.floats.claim(own)
-
-    def _give_back(self, k: int, args: Sequence[Operand]) -> None:
-        """The registers of those that no instruction after k reads."""
-        for a in dict.fromkeys(args):
-            if a.kind == "t" and self.program.last_uses[a] == k:
-                registers = self.flags if self.program.instructions[a.place].is_condition else self.floats
-                registers.free.append(self.places[a])
-
-    def _select(self, out: str, mask: str, condition: str, a: str, b: str) -> None:
-        """b ^ (mask * (a ^ b)) on bits: a branch per element takes up to 20 times as long for a random condition."""
-        self.lines += [
-            f"copyto({mask}.view(BITS), {condition})",
-            f"bitwise_xor({a}.view(BITS), {b}.view(BITS), {out}.view(BITS))",
-            f"multiply({mask}.view(BITS), {out}.view(BITS), {out}.view(BITS))",
-            f"bitwise_xor({out}.view(BITS), {b}.view(BITS), {out}.view(BITS))",
-        ]
-
-
-def _parameters(program: Program) -> list[str]:
-    inputs = [f"i{k}" for k in range(len(program.inputs))]
-    numbers = [f"n{k}" for k in range(len(program.numbers))]
-    return [*inputs, *numbers, *[f"c{k}" for k in range(len(program.constants))]]
-
-
-def source(program: Program) -> str:
-    """The two functions as Python, `block` and `few`."""
-    writer, parameters = _BlockWriter(program), _parameters(program)
-    arrays = [f"o{k}" for k in range(len(program.outputs))]
-    arrays += [f"{r.letter}{k}" for r in (writer.floats, writer.flags) for k in range(r.count)]
-    lines = [f"def block({', '.join([*parameters, *arrays])}):", *[f"    {line}" for line in writer.lines or ["pass"]]]
-    lines += ["", f"def few({', '.join(parameters)}):"]
-    for k, instruction in enumerate(program.instructions):
-        op = "where" if instruction.op == "select" else instruction.op
-        lines.append(f"    t{k} = {op}({', '.join(map(str, instruction.args))})")
-    return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
-
-
-# ---- code ----------------------------------------------------------------------------------------------
+def _of_scipy(program: Program) -> dict[str, Any]:
+    """SciPy's functions that the program calls; importing SciPy takes long."""
+    names = {"normal_cdf": "ndtr", "sigmoid": "expit"}
+    asked = {i.op for i in program.instructions} & {*names}
+    return {op: getattr(numpy_ops.special(), names[op]) for op in asked}
 
 
 class NumpyCode:
@@ -169,13 +63,18 @@ class NumpyCode:
 
     def __init__(self, name: str, program: Program, dtype: np.dtype) -> None:
         self.program, self.dtype = program, np.dtype(dtype)
-        writer, text = _BlockWriter(program), source(program)
+        writer, text = BlockWriter(program), source(program)
         self.scratch_types = [self.dtype] * writer.floats.count + [np.dtype(bool)] * writer.flags.count
         self.scratch = threading.local()
         self.passes_inputs = any(o.kind == "i" for o in program.outputs)
+        self.step = SHARED_BLOCK if len(program.instructions) <= SHORT else BLOCK
+        self.is_calm = all(i.op in CALM for i in program.instructions)
+        # The numbers that `block` reads as vectors, by their places among numbers and constants.
+        self.wide = [a.place + (a.kind == "c") * len(program.numbers) for a in writer.wide]
         scope: dict[str, Any] = {
-            **UFUNCS, "normal_cdf": _normal_cdf, "where": np.where, "copyto": np.copyto, "bitwise_xor": np.bitwise_xor,
-            "multiply": np.multiply, "BITS": np.dtype(f"u{self.dtype.itemsize}"),
+            **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
+            "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
+            "BITS": np.dtype(f"u{self.dtype.itemsize}"), **_of_scipy(program),
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -184,6 +83,7 @@ class NumpyCode:
         self.few: Callable[..., tuple[Any, ...]] = scope["few"]
         self.constants = tuple([np.asarray(c, self.dtype) for c in program.constants])
         self.numbers = lru_cache(256)(self._numbers)
+        self.native = switch_of(name, program)
 
     def _numbers(self, **numbers: float) -> tuple[np.ndarray, ...]:
         """The numbers and constants as 0-d arrays, whose ufunc calls take half the time of Python's numbers."""
@@ -192,26 +92,39 @@ class NumpyCode:
 
     def __call__(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         """The outputs for arrays of one dtype, which may broadcast; they have the first large array's memory order."""
+        if self.native is not None:
+            native = self.native(arrays, numbers)
+            if native is not None:
+                return native
         last = arrays[-1]
         if last.size > FEW:
             return self._many(arrays, numbers)
         if last.dtype is not self.dtype:
             return self._few_halves(arrays, numbers)
-        results: Any = QUIET.copy().run(self.few, *arrays, *numbers)
+        run: Any = self.few if self.is_calm else self._quietly
+        results = run(*arrays, *numbers)
         if self.passes_inputs:
             results = [np.copy(r, order="K") if any(r is a for a in arrays) else r for r in results]
         return results if last.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
+
+    def _quietly(self, *args: np.ndarray) -> Any:
+        return QUIET.copy().run(self.few, *args)
 
     def _few_halves(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         wide = [convert(a, self.dtype) for a in arrays]
         return [convert(result, arrays[0].dtype) for result in self(wide, numbers)]
 
     def _many(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-        head, flat = _flat(arrays)
-        outputs = [empty_like(np, head) for _ in self.program.outputs]
-        order = memory_order(head)
-        targets = [o.transpose(order).reshape(-1) for o in outputs]
-        blocks = Blocks(head.size, 1, BLOCK)
+        head = arrays[-1]
+        if all(a.shape == head.shape and a.flags.c_contiguous for a in arrays):
+            flat = [a.reshape(-1) for a in arrays]
+            outputs = [pool.empty(head.shape, head.dtype) for _ in self.program.outputs]
+            targets = [o.reshape(-1) for o in outputs]
+        else:
+            head, flat = _flat(arrays)
+            outputs, order = [empty_like(np, head) for _ in self.program.outputs], memory_order(head)
+            targets = [o.transpose(order).reshape(-1) for o in outputs]
+        blocks = Blocks(head.size, 1, self.step)
         walk = self._walk if head.dtype == self.dtype else self._walk_halves
         if blocks.shared:
             blocks.run(lambda i, j: QUIET.copy().run(walk, flat, targets, numbers, i, j, blocks.step))
@@ -221,12 +134,15 @@ class NumpyCode:
 
     def _walk(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
         """The elements from start to stop, by blocks of `step`."""
-        vectors, block = [*flat, *targets], self.block
-        count, registers = len(flat), self._registers(min(step, stop - start))
-        for i in range(start, stop, step):
-            if stop - i < step:
-                registers = [r[: stop - i] for r in registers]
-            parts = [v[i : min(i + step, stop)] for v in vectors]
+        block, vectors, count = self.block, [*flat, *targets], len(flat)
+        size = min(step, stop - start)
+        wide = [_full(numbers[place].tobytes(), self.dtype)[:size] for place in self.wide]
+        registers = [*self._registers(size), *wide]
+        for i in range(start, stop, size):
+            j = min(i + size, stop)
+            if j - i < size:
+                registers = [r[: j - i] for r in registers]
+            parts = [v[i:j] for v in vectors]
             block(*parts[:count], *numbers, *parts[count:], *registers)
 
     def _walk_halves(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
@@ -243,6 +159,12 @@ class NumpyCode:
         if arrays is None or (arrays and arrays[0].size < size):
             arrays = self.scratch.arrays = [np.empty(size, dtype) for dtype in self.scratch_types]
         return arrays if not arrays or arrays[0].size == size else [a[:size] for a in arrays]
+
+
+@lru_cache(16)
+def _full(value: bytes, dtype: np.dtype) -> np.ndarray:
+    """A vector of equal numbers, as long as the longest block; by bytes, since 0.0 == -0.0."""
+    return np.full(SHARED_BLOCK, np.frombuffer(value, dtype)[0])
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:

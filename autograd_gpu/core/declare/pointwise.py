@@ -18,150 +18,183 @@ are declared when a rule first asks for them, and are not in REGISTRY. Without a
 per instruction.
 
 Such a block has the words of every other. `types` is FLOAT, `jvp` ELEMENTWISE and `batch` BROADCASTING unless it says
-otherwise. `grad_x = ZERO` beside `derivative_of` declares that f'' is zero.
+otherwise. `grad_x = ZERO` beside `derivative_of` declares that f'' is zero. Words of its own:
+
+    by_result   f' as a formula of the result, `def by_result(out): return 1 - out * out`. Then backward saves the
+                result instead of x, and the op of order n computes h times the derivative of order n - 1 of by_result
+    check       check(**attributes) raises the errors of wrong attributes
+    integers    forward for arrays that are no floats
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...backend.arrays.dtypes import HALF, float32, float64
-from ...backend.cpu.half_table import MANY, looked_up
+from ...backend.arrays.dtypes import FLOATS, float64
 from ...backend.formulas.array_calls import called
 from ...backend.formulas.derivative import times
 from ...backend.formulas.expression import ZERO as NOTHING
-from ...backend.formulas.expression import element
+from ...backend.formulas.expression import Expression, StatedFunction, element
 from ...backend.formulas.formula import Formula, Options
 from ...backend.formulas.lowering import Program, lowered
-from ...backend.formulas.numpy_code import NumpyCode
 from ...errors import OpDeclarationError
 from .batch_rules import BROADCASTING
+from .formula_codes import Codes, Products
 from .jvp_rules import ELEMENTWISE
 from .op import FLOAT, ZERO
 
-# The outputs of a program: the factors of each, and the order of the derivative.
-Products = tuple[tuple[tuple[str, ...], int], ...]
+WORDS = ("by_result", "check", "integers")
 
 
 class Family:
-    """A formula of one element and the ops of its derivatives."""
+    """A formula of one element and the ops of its derivatives.
+
+    `saved` names what the derivatives are computed from: x, or the result, `out`.
+    """
 
     declare: ClassVar[Callable[[type], None]]  # makes an op that is not in REGISTRY; set by core/dispatch.py
 
-    def __init__(self, name: str, formula: Formula) -> None:
+    def __init__(
+        self, name: str, formula: Formula, by_result: Callable[..., Any] | None = None,
+        check: Callable[..., None] | None = None, integers: Callable[..., Any] | None = None,
+    ) -> None:  # fmt: skip
         if formula.inputs != ("x",):
             raise OpDeclarationError(f"op {name}: its formula has the elements {', '.join(formula.inputs)}; only "
                                      "formulas of one element, x, make ops")
-        self.name, self.formula = name, formula
+        self.name, self.formula, self.check, self.integers = name, formula, check, integers
+        self.slope = None if by_result is None else Formula(by_result, f"{name}_by_result")
+        if self.slope is not None and self.slope.inputs != ("out",):
+            raise OpDeclarationError(f"op {name}: by_result is a formula of the result, out")
+        self.saved = "x" if self.slope is None else "out"
         self.names = {0: name}  # order -> the op that has been declared for it
         self.attributes = {**formula.numbers, **formula.options}
         self.program = functools.cache(self._program)
 
     def at(self, F: Any, order: int) -> Callable[..., Any]:
-        """The function of F that computes h * f^(order)(x), which is declared if nobody has asked for it."""
+        """The function of F that computes h * f^(order), which is declared if nobody has asked for it."""
         name = self.names.get(order)
         if name is None:
             name = f"{self.name}_derivative_{order}"
-            body = {"__doc__": f"h times the derivative of order {order} of `{self.name}`.", "__module__": __name__}
+            text = f"h times the derivative of order {order} of `{self.name}`."
+            body: dict[str, Any] = {"__doc__": text, "__module__": __name__}
+            if not self.formula.options and self._is_straight(order):
+                body["grad_" + self.saved] = ZERO
             Family.declare(self.block(name, order, body))
             self.names[order] = name
         return getattr(F, name)
 
+    def derived(self, order: int, options: Options = (), ones: tuple[str, ...] = ()) -> Expression:
+        """f^(order) as an expression of x; from order 1 on of the result, if derivatives are stated in terms of it."""
+        if order and self.slope is not None:
+            return self.slope.derived((order - 1,), options, ones)
+        return self.formula.derived((order,), options, ones)
+
+    def of(self, F: Any) -> Callable[..., Any]:
+        """The function of F that computes f(x)."""
+        return getattr(F, self.name)
+
+    @functools.cached_property
+    def bends(self) -> bool:
+        """Whether f' depends on x."""
+        return not self._is_straight(1)
+
+    def _is_straight(self, order: int) -> bool:
+        """Whether the derivative of f^(order) is zero, for the default options."""
+        return self.derived(order + 1) is NOTHING
+
     def block(self, name: str, order: int, body: dict[str, Any]) -> type:
         """The block of the op of this order, for defop; `body` has the words that were written."""
         words = {"types": FLOAT, "jvp": ELEMENTWISE, "batch": BROADCASTING, **self._functions(name, order)}
+        words |= {"cuda": self._on_cuda(order)}
         if order:
-            words |= {"broadcasts": True, "wide_rules": True, "cuda": self._on_cuda(order), "fused_cuda": None}
-        if order > 1 and not self.formula.options and self.formula.derived((order + 1,)) is NOTHING:
-            words["grad_x"] = ZERO
-        if ZERO in (words["grad_x"], body.get("grad_x")):
+            words |= {"broadcasts": True, "wide_rules": True, "fused_cuda": None}
+        if body.get("grad_" + self.saved) is ZERO:
             words.pop("fused", None)
         return type(name, (), {**words, **body})
 
-    def _program(self, products: Products, options: Options, double: bool) -> Program:
-        """The program whose outputs are products of factors and a derivative."""
+    def outputs(self, products: Products, options: Options, ones: tuple[str, ...] = ()) -> list[Expression]:
+        """The products of factors and a derivative; numbers in `ones` are 1."""
         outputs = []
         for factors, order in products:
-            output = self.formula.derived((order,), options)
+            output = self.derived(order, options, ones)
             for factor in reversed(factors):
                 output = times(element(factor), output)
             outputs.append(output)
+        return outputs
+
+    def _program(
+        self, products: Products, options: Options, double: bool, ones: tuple[str, ...] = (), library: bool = False
+    ) -> Program:
+        """The program that computes `outputs`."""
         used = [name for name in ("g", "h") if any(name in factors for factors, _ in products)]
-        return lowered(outputs, [*used, "x"], double)
+        inputs = [*used, self.saved if any(order for _, order in products) else "x"]
+        return lowered(self.outputs(products, options, ones), inputs, double, library)
 
     def _functions(self, name: str, order: int) -> dict[str, Any]:
         """Forward and rules of the op, generated: rules say by their parameters what is saved."""
         file, text = f"<op {name}>", self._source(order)
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        result = _Codes(self, name, ((("h",) if order else (), order),))
-        gradients = _Codes(self, f"gradients of {name}", ((("g",), order), (("g", "h"), order + 1)))
-        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "MANY": MANY,
-                                 "looked_up": looked_up, "alike": _alike}
+        result = Codes(self, name, ((("h",) if order else (), order),))
+        gradients = Codes(self, f"gradients of {name}", ((("g",), order), (("g", "h"), order + 1)))
+        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "alike": _alike}
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
         exec(compile(text, file, "exec"), scope)
-        return {key: scope[key] for key in ("forward", "grad_h", "grad_x", "fused") if key in scope}
+        return {key: value for key, value in scope.items() if key in ("forward", "fused") or key.startswith("grad_")}
 
     def _source(self, order: int) -> str:
         listed = "".join([f", {name}" for name in self.attributes])
-        keywords = ", *" * bool(listed) + "".join([f", {name}=default_{name}" for name in self.attributes])
-        numbers = ", ".join([f"{name}={name}" for name in self.formula.numbers])
-        key = f"x.dtype, {', '.join(self.formula.options)}" if self.formula.options else "x.dtype"
+        required = [name for name, default in self.attributes.items() if default is inspect.Parameter.empty]
+        words = [name if name in required else f"{name}=default_{name}" for name in self.attributes]
+        keywords = ", " + ", ".join(["*", *words]) if words else ""
+        key, s = f"x.dtype{listed}", self.saved
         if not order:
-            named = ", ".join([f"'{name}': {name}" for name in self.attributes])
             return "\n".join([
                 f"def forward(xp, x{keywords}):",
-                "    if x.itemsize == 2 and x.size >= MANY:",
-                f"        return looked_up(forward, x, {{{named}}})",
-                f"    code = RESULT[{key}]",
-                f"    return code((x,), code.numbers({numbers}))[0]",
-                f"def grad_x(F, g, x{listed}): return at(F, 1)(g, x{listed})",
+                f"    code, numbers = RESULT[{key}]",
+                "    return code((x,), numbers)[0]",
+                f"def grad_x(F, g, {s}{listed}): return at(F, 1)(g, {s}{listed})",
             ])  # fmt: skip
+        key = f"{s}.dtype{listed}"
         return "\n".join([
-            f"def forward(xp, h, x{keywords}):",
-            "    if h.dtype is not x.dtype:",
-            "        h, x = alike(h, x)",
-            f"    code = RESULT[{key}]",
-            f"    return code((h, x), code.numbers({numbers}))[0]",
-            f"def grad_h(F, g, x{listed}): return at(F, {order})(g, x{listed})",
-            f"def grad_x(F, g, h, x{listed}): return at(F, {order + 1})(g * h, x{listed})",
-            f"def fused(F, g, need, h, x{listed}):",
+            f"def forward(xp, h, {s}{keywords}):",
+            f"    if h.dtype is not {s}.dtype:",
+            f"        h, {s} = alike(h, {s})",
+            f"    code, numbers = RESULT[{key}]",
+            f"    return code((h, {s}), numbers)[0]",
+            f"def grad_h(F, g, {s}{listed}): return at(F, {order})(g, {s}{listed})",
+            f"def grad_{s}(F, g, h, {s}{listed}): return at(F, {order + 1})(g * h, {s}{listed})",
+            f"def fused(F, g, need, h, {s}{listed}):",
             "    if not all(need):",
             "        return None",
-            "    if not (g.dtype is h.dtype is x.dtype):",
-            "        g, h, x = alike(g, h, x)",
-            f"    code = GRADIENTS[{key}]",
-            f"    return code((g, h, x), code.numbers({numbers}))",
+            f"    if not (g.dtype is h.dtype is {s}.dtype):",
+            f"        g, h, {s} = alike(g, h, {s})",
+            f"    code, numbers = GRADIENTS[{key}]",
+            f"    return code((g, h, {s}), numbers)",
         ])  # fmt: skip
 
     def _on_cuda(self, order: int) -> Callable[..., Any]:
         """forward on CuPy arrays, for an op without a kernel."""
 
-        def forward(xp: Any, h: Any, x: Any, **attributes: Any) -> Any:
-            options = tuple([(name, attributes.pop(name)) for name in self.formula.options])
-            program = self.program(((("h",), order),), options, x.dtype == float64)
-            return called(program, xp, (h, x), **attributes)[0]
+        def forward(xp: Any, *arrays: Any, **attributes: Any) -> Any:
+            if self.integers is not None and arrays[0].dtype not in FLOATS:
+                return self.integers(xp, *arrays, **attributes)
+            options, numbers = self.chosen(attributes)
+            program = self.program(((("h",) * bool(order), order),), options, arrays[0].dtype == float64)
+            return called(program, xp, arrays, **numbers)[0]
 
         return forward
 
-
-class _Codes(dict[Any, NumpyCode]):
-    """The code of products by dtype, or by dtype and values of the options; written when it is first asked for."""
-
-    def __init__(self, family: Family, name: str, products: Products) -> None:
-        self.family, self.name, self.products = family, name, products
-
-    def __missing__(self, key: Any) -> NumpyCode:
-        dtype, *chosen = key if isinstance(key, tuple) else (key,)
-        computed = float32 if dtype in HALF else dtype
-        options = tuple(zip(self.family.formula.options, chosen, strict=True))
-        program = self.family.program(self.products, options, computed == float64)
-        code = self[key] = NumpyCode(self.name, program, computed)
-        return code
+    def chosen(self, attributes: Mapping[str, Any]) -> tuple[Options, dict[str, float]]:
+        """The options and the numbers of these attributes; the error of wrong ones."""
+        if self.check is not None:
+            self.check(**attributes)
+        return self.formula.chosen(attributes), {name: attributes[name] for name in self.formula.numbers}
 
 
 def _alike(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -179,8 +212,14 @@ def block_of(block: type) -> tuple[type, Family]:
         raise OpDeclarationError(f"op {name}: a pointwise block has either formula or derivative_of")
     if written := [word for word in ("forward", "grad_h", "fused") if word in body]:
         raise OpDeclarationError(f"op {name}: {written[0]} follows from the formula; leave it out, or use defop")
-    family = Family(name, Formula(formula, name)) if base is None else base.family
-    order = 0 if base is None else 1
-    if base is not None:
+    own = {word: body.pop(word) for word in WORDS if word in body}
+    if base is None:
+        if isinstance(formula, StatedFunction):
+            formula.__name__ = name
+        family = Family(name, Formula(formula, name), **own)
+    elif own:
+        raise OpDeclarationError(f"op {name}: {', '.join(own)} belongs to the block with the formula")
+    else:
+        family = base.family
         family.names[1] = name
-    return family.block(name, order, body), family
+    return family.block(name, 0 if base is None else 1, body), family

@@ -19,7 +19,7 @@ from ...core.interpret.interpreters import entered
 from ...core.interpret.level_tensor import zeros_like
 from ...core.tensor import Tensor
 from ...modes import no_grad
-from ...ops.nn.activation_formulas import FORMULAS
+from ...ops.nn.linear_activation import ACTIVATIONS, by_result
 
 Tangents = Sequence[Tensor | None]
 
@@ -28,7 +28,7 @@ MOST = 4096  # entries of _BY_STRUCTURE
 
 
 class Activation(NamedTuple):
-    """A call that is one of FORMULAS: its name, its parameters, and what its derivatives are computed from."""
+    """A call that is one of ACTIVATIONS: its name, its parameters, and what its derivatives are computed from."""
 
     name: str
     parameters: tuple[Any, ...]
@@ -39,14 +39,13 @@ class Activation(NamedTuple):
 def activation_of(call: Call, live: Sequence[int]) -> Activation | None:
     """The activation that a call computes of its input 0, the only one that depends on x; otherwise None."""
     fused = call.op.name in ("bias_activation", "bias_activation_by_sum")
-    if list(live) != [0] or not (fused or call.op.name in FORMULAS):
+    if list(live) != [0] or not (fused or call.op.name in ACTIVATIONS):
         return None
     if fused:
         name, parameters = call.attributes["activation"], call.attributes["parameters"]
     else:
         name, parameters = call.op.name, tuple(call.attributes.values())
-    by_result = FORMULAS[name].by_result
-    saved, bias = (call.outs[0], None) if by_result else (call.inputs[0], call.inputs[1] if fused else None)
+    saved, bias = (call.outs[0], None) if by_result(name) else (call.inputs[0], call.inputs[1] if fused else None)
     return Activation(name, parameters, saved, bias)
 
 
@@ -67,7 +66,7 @@ def has_second_derivative(call: Call, live: Sequence[int]) -> bool:
         return False
     activation = activation_of(call, live)
     if activation is not None:
-        return FORMULAS[activation.name].second_derivative is not None
+        return ACTIVATIONS[activation.name].bends
     key = _key(call, live)
     known = _BY_STRUCTURE.get(key)
     if known is None:
@@ -160,14 +159,14 @@ def slopes(call: Call, live: Sequence[int]) -> tuple[Tensor, Tensor | None]:
     out = call.outs[0]
     ones = RECORD.constant_like(out, 1.0)
     if activation is not None:
-        formula, at = FORMULAS[activation.name], activation.saved
+        family, at = ACTIVATIONS[activation.name], activation.saved
         if activation.bias is not None:
             at = at + activation.bias
-        first = formula.grad(RECORD, ones, at, *activation.parameters)
-        if formula.second_derivative is None:
+        first = family.at(RECORD, 1)(ones, at, *activation.parameters)
+        if not family.bends:
             return first, None
-        second = formula.second_derivative(RECORD, at, *activation.parameters)
-        return first, second * first if formula.by_result else second
+        second = family.at(RECORD, 2)(ones, at, *activation.parameters)
+        return first, second * first if by_result(activation.name) else second
     i = live[0]
     need = [j == i for j in range(len(call.inputs))]
     first = apply_rules(RECORD, call, ones, need)[i]

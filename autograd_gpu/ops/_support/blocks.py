@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend.arrays.dtypes import FULL_FLOATS
 from ...backend.cpu.rows import Blocks
 
 Array = np.ndarray
@@ -58,19 +57,3 @@ def elementwise(
 @functools.lru_cache(1024)
 def _writes(function: Callable[..., Any]) -> bool:
     return "into" in inspect.signature(function).parameters
-
-
-def both_gradients(block: Callable[..., None], g: Array, need: Any, h: Array, saved: Array) -> Any:
-    """The gradients for h and saved of a gradient op by block(g, h, saved, grad_h, grad_saved), in one pass.
-
-    None, so that the rules run, unless both are needed and the arrays are large, contiguous and of one shape and dtype.
-    """
-    if g.size < BLOCK or not all(need) or g.dtype not in FULL_FLOATS:
-        return None
-    for array in (g, h, saved):
-        if array.shape != g.shape or array.dtype != g.dtype or not array.flags.c_contiguous:
-            return None
-    grads = backend.empty(np, g.shape, g.dtype), backend.empty(np, g.shape, g.dtype)
-    columns = [array.reshape(-1, 1) for array in (g, h, saved, *grads)]  # also a long row is cut into blocks
-    over_rows(lambda _, *parts: block(*parts), *columns)
-    return grads

@@ -98,12 +98,17 @@ def line_up(F: Any, batched: Any, inputs: tuple[Any, ...], own: tuple[int, ...])
 # ---- passes on the CPU -------------------------------------------------------------------------------
 
 
+def _is_shared(array: Array, rows: int, own: int) -> bool:
+    """Whether all rows share the array."""
+    return array.size == math.prod(array.shape[array.ndim - own :]) and rows != 1
+
+
 class _Gradient:
     """The gradient of an input by blocks of rows. If all rows share the input, the sums of the blocks are added up."""
 
     def __init__(self, array: Array, rows: int, own: int, step: int) -> None:
         tail = array.shape[array.ndim - own :]
-        self.shared, self.step = array.size == math.prod(tail) and rows != 1, step
+        self.shared, self.step = _is_shared(array, rows, own), step
         count = -(-rows // step) if self.shared else rows
         if own == 2 and array.ndim > 2 and array.strides[-2] > array.strides[-3]:  # as the array lies in memory
             self.rows = backend.empty(np, (tail[0], count, tail[1]), array.dtype).transpose(1, 0, 2)
@@ -127,15 +132,17 @@ class _Gradient:
 
 
 def gradients_by_blocks(
-    inputs: tuple[tuple[Array, int], ...], need: tuple[bool, ...], lead: tuple[int, ...], pull: Callable[..., None]
+    inputs: tuple[tuple[Array, int], ...], need: tuple[bool, ...], lead: tuple[int, ...], pull: Callable[..., None],
+    block: int = streams.BLOCK,
 ) -> tuple[Array | None, ...]:
     """The needed gradients of inputs, which have so many dimensions of their own.
 
-    pull(i, j, *blocks) writes those of the rows i to j, into None where one is not needed.
+    pull(i, j, *blocks) writes those of the rows i to j, into None where one is not needed. Blocks have `block`
+    elements, or streams.BLOCK where sums of blocks are added up, whose rounding errors depend on it.
     """
-    rows, dtype = math.prod(lead), inputs[0][0].dtype
-    blocks = cpu_rows.Blocks(rows, inputs[0][0].shape[-1], streams.BLOCK)
-    pairs = zip(inputs, need, strict=True)
+    rows, dtype, pairs = math.prod(lead), inputs[0][0].dtype, [*zip(inputs, need, strict=True)]
+    sums = any(needed and _is_shared(x, rows, own) for (x, own), needed in pairs)
+    blocks = cpu_rows.Blocks(rows, inputs[0][0].shape[-1], streams.BLOCK if sums else block)
     grads = [_Gradient(widened(x), rows, own, blocks.step) if needed else None for (x, own), needed in pairs]
 
     def work(i: int, j: int) -> None:
@@ -182,5 +189,5 @@ def pushed_by_blocks(
         f1, f2, *_ = factors(i, j)
         streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
 
-    cpu_rows.Blocks(rows, h, streams.BLOCK).run(work)
+    cpu_rows.Blocks(rows, h, streams.block_size(stream, d, groups)).run(work)
     return out

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from ... import backend
-from ...backend.cpu import numpy_ops
 from ...backend.formulas import expression as formulas
-from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, RAW, defop, pointwise
-from .._support.half_precision import in_float32
+from ...core.extend import pointwise
 from .._support.pointwise import one_kernel, pulled
-from .activation import logistic, times
-from .activation_formulas import elu_second_derivative, scaled_elu_grad, softplus_second_derivative
 from .activation_kernels import double_backward, grad_forward, value_forward
 
 # ---- elu, celu, selu -----------------------------------------------------------------------------------
@@ -19,24 +14,22 @@ from .activation_kernels import double_backward, grad_forward, value_forward
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
 
-def _elu(xp, x, scale, negative, inner):
-    """scale * x where x > 0, else negative * (exp(inner * x) - 1), as a sum in which one term is 0."""
-    ratio = negative / scale
-    zero, by_ratio, by_scale = backend.constants(xp, x.dtype, 0, ratio, scale)
-    few = x.ndim and x.size <= numpy_ops.FEW  # NumPy allocates the result itself, except for a 0-d x
-    out = xp.minimum(x, zero) if few else backend.limited(xp, x, None, zero, backend.empty_like(xp, x))
-    if inner != 1:
-        out *= inner
-    xp.expm1(out, out=out)
-    if ratio != 1:
-        out *= by_ratio
-    out += xp.maximum(x, zero) if few else backend.limited(xp, x, zero, None)
-    if scale != 1:
-        out *= by_scale
-    return out
+def _bend(x: Any, alpha: Any, inner: Any, slope: Any) -> Any:
+    return formulas.select(x < 0, formulas.exp(x * inner) * (slope * inner), 0)
 
 
-@defop
+@formulas.with_derivative(_bend)  # 0 at the joint
+def _slope(x: Any, alpha: Any, inner: Any, slope: Any) -> Any:
+    return formulas.select(x > 0, 1, formulas.exp(formulas.minimum(x, 0) * inner) * slope)
+
+
+@formulas.with_derivative(_slope)
+def _elu(x: Any, alpha: Any, inner: Any, slope: Any) -> Any:
+    """x where x > 0, else alpha * (exp(inner * x) - 1), as a sum in which one term is 0; slope is alpha * inner."""
+    return formulas.maximum(x, 0) + formulas.expm1(formulas.minimum(x, 0) * inner) * alpha
+
+
+@pointwise
 class elu:
     """x where x > 0, else alpha * (exp(x) - 1).
 
@@ -44,21 +37,14 @@ class elu:
     tensor([-0.6321,  2.    ])
     """
 
-    forward = in_float32(lambda xp, x, *, alpha=1.0: _elu(xp, x, 1, alpha, 1), passes=True)
+    def formula(x, *, alpha=1.0): return _elu(x, alpha, 1, alpha)
     cuda = value_forward("elu")
-    def grad_x(F, g, x, alpha): return F.elu_grad(g, x, alpha)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "elu", "elu_", "nn.functional.elu_"
     torch = "nn.functional.elu"
 
 
-def _elu_grad(xp, h, x, *, alpha=1.0):
-    return scaled_elu_grad(RAW, h, x, 1, alpha, 1)
-
-
-@defop
+@pointwise
 class elu_grad:
     """h * elu'(x): the gradient of `elu`.
 
@@ -67,22 +53,12 @@ class elu_grad:
     tensor([1.5, 3. ])
     """
 
-    forward, cuda = in_float32(_elu_grad), grad_forward("elu")
-    def grad_h(F, g, x, alpha): return F.elu_grad(g, x, alpha)
-    def grad_x(F, g, h, x, alpha): return g * h * elu_second_derivative(F, x, alpha, 1)
+    derivative_of = elu
+    cuda = grad_forward("elu")
     def fused_cuda(F, g, need, h, x, alpha): return double_backward("elu", g, need, h, x, alpha=alpha)
-    types, broadcasts = FLOAT, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    wide_rules = True
 
 
-def _celu(xp, x, *, alpha=1.0):
-    if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _elu(xp, x, 1, alpha, 1 / alpha)
-
-
-@defop
+@pointwise
 class celu:
     """x where x > 0, else alpha * (exp(x / alpha) - 1); RuntimeError if alpha is 0.
 
@@ -92,19 +68,18 @@ class celu:
     tensor([-0.7869,  2.    ])
     """
 
-    forward, cuda = in_float32(_celu, passes=True), value_forward("celu")
-    def grad_x(F, g, x, alpha): return F.celu_grad(g, x, alpha)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x, *, alpha=1.0): return _elu(x, alpha, 1 / alpha, 1)
+
+    def check(alpha):
+        if alpha == 0:
+            raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+
+    cuda = value_forward("celu")
     takes_out = False
     public = "celu", "celu_", "nn.functional.celu_"
 
 
-def _celu_grad(xp, h, x, *, alpha=1.0):
-    return scaled_elu_grad(RAW, h, x, 1, alpha, 1 / alpha)
-
-
-@defop
+@pointwise
 class celu_grad:
     """h * celu'(x): the gradient of `celu`.
 
@@ -113,16 +88,12 @@ class celu_grad:
     tensor([3., 3.])
     """
 
-    forward, cuda = in_float32(_celu_grad), grad_forward("celu")
-    def grad_h(F, g, x, alpha): return F.celu_grad(g, x, alpha)
-    def grad_x(F, g, h, x, alpha): return g * h * elu_second_derivative(F, x, alpha, 1 / alpha)
+    derivative_of = celu
+    cuda = grad_forward("celu")
     def fused_cuda(F, g, need, h, x, alpha): return double_backward("celu", g, need, h, x, alpha=alpha)
-    types, broadcasts = FLOAT, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    wide_rules = True
 
 
-@defop
+@pointwise
 class selu:
     """`elu` with the alpha and scale that preserve mean and variance across layers (Klambauer et al. 2017).
 
@@ -130,13 +101,9 @@ class selu:
     tensor([-1.1113,  2.1014])
     """
 
-    @in_float32
-    def forward(xp, x): return _elu(xp, x, SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+    def formula(x): return _elu(x, SELU_ALPHA, 1, SELU_ALPHA) * SELU_SCALE
     cuda = one_kernel("selu")
-    def grad_x(F, g, x): return F.elu_grad(g * SELU_SCALE, x, SELU_ALPHA)
     def fused_cuda(F, g, need, x): return pulled("selu", g, x)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = "selu", "selu_", "nn.functional.selu_"
 
@@ -147,22 +114,12 @@ class selu:
 LINEAR_FROM = 20.0  # from here on softplus (in float32) and mish (also in float64) equal x exactly
 
 
-def _softplus(xp, x, *, beta=1.0, threshold=20.0):
-    if beta == 1 and x.size and x.item(x.argmax()) <= threshold:  # the comparison costs less than the limits below
-        out = np.exp(x, out=backend.empty_like(xp, x))
-        return np.log1p(out, out=out)
-    limit = backend.constant(xp, threshold, x.dtype)
-    out = xp.minimum(x if beta == 1 else x * beta, limit, out=backend.empty_like(xp, x))
-    xp.exp(out, out=out)
-    xp.log1p(out, out=out)
-    if beta != 1:
-        out /= beta
-    if beta > 0 and threshold >= LINEAR_FROM:  # softplus(x) >= x, with equality beyond the threshold
-        return xp.maximum(out, x, out=out)
-    return backend.where(xp, x * beta > threshold, x, out)
+@formulas.with_derivative(formulas.sigmoid)
+def _log_of_one_plus_exp(x: Any) -> Any:
+    return formulas.log1p(formulas.exp(x))
 
 
-@defop
+@pointwise
 class softplus:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
 
@@ -170,22 +127,13 @@ class softplus:
     tensor([  0.6931, 100.    ])
     """
 
-    forward, cuda = in_float32(_softplus, passes=True), value_forward("softplus")
-    def grad_x(F, g, x, beta, threshold): return F.softplus_grad(g, x, beta, threshold)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x, *, beta=1.0, threshold=20.0):
+        return formulas.select(x * beta > threshold, x, _log_of_one_plus_exp(x * beta) / beta)
+    cuda = value_forward("softplus")
     public = "softplus", "nn.functional.softplus"
 
 
-def _softplus_grad(xp, h, x, *, beta=1.0, threshold=20.0):
-    return backend.where(xp, x * beta > threshold, h, times(xp, h, logistic(xp, x * beta)))
-
-
-def _softplus_double_backward(F, g, need, h, x, beta, threshold):
-    return double_backward("softplus", g, need, h, x, beta=beta, threshold=threshold)
-
-
-@defop
+@pointwise
 class softplus_grad:
     """h where beta x > threshold, else h * sigmoid(beta x): the gradient of `softplus`.
 
@@ -194,13 +142,10 @@ class softplus_grad:
     tensor([1.5, 3. ])
     """
 
-    forward, cuda = in_float32(_softplus_grad), grad_forward("softplus")
-    def grad_h(F, g, x, beta, threshold): return F.softplus_grad(g, x, beta, threshold)
-    def grad_x(F, g, h, x, beta, threshold): return g * h * softplus_second_derivative(F, x, beta, threshold)
-    fused_cuda = _softplus_double_backward
-    types, broadcasts = FLOAT, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    wide_rules = True
+    derivative_of = softplus
+    cuda = grad_forward("softplus")
+    def fused_cuda(F, g, need, h, x, beta, threshold):
+        return double_backward("softplus", g, need, h, x, beta=beta, threshold=threshold)
 
 
 @pointwise

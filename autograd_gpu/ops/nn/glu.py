@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ... import backend
 from ...core.extend import FLOAT, along, defop
 from .._support.half_precision import in_float32
 from ..indexing.basic_index import from_right, key_along, wrap_dim
-from .activation import one_plus_exp
 from .activation_kernels import grad_by_kernel
 
 
@@ -24,7 +26,10 @@ def _halves(x, dim):
 
 def _glu(xp, x, *, dim=-1):
     first, second = _halves(x, dim)
-    out = one_plus_exp(xp, x[second])
+    out = xp.negative(x[second], out=backend.empty_like(xp, x[second]))
+    with np.errstate(over="ignore"):
+        xp.exp(out, out=out)
+    out += 1
     return xp.divide(x[first], out, out=out)
 
 

@@ -11,6 +11,7 @@ On CUDA a pass is one kernel (docs/kernels.md); on the CPU it works on blocks of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,45 @@ import numpy as np
 from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
-from ...core.extend import RAW, RECORD, SAME, ZERO, Tensor, aligned, defop, expanded, public
+from ...core.extend import RAW, RECORD, SAME, ZERO, Family, Tensor, aligned, defop, expanded, public
 from .._support.blocks import BLOCK, over_rows
-from .activation_formulas import FORMULAS, all_parameters
+from .activation import relu, sigmoid, silu, sine, tanh
+from .exponential_activations import celu, elu, softplus
+from .gelu import gelu
 from .linear import linear, sum_rows
+from .piecewise_activations import leaky_relu
 
 Array = Any
+
+# The activations by name. The kernels have them by the same names, with the same parameters as keyword arguments.
+ACTIVATIONS: dict[str, Family] = {
+    op.family.name: op.family
+    for op in (relu, tanh, sigmoid, leaky_relu, elu, celu, gelu, silu, softplus, sine)
+}  # fmt: skip
+
+
+def all_parameters(activation: str, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """All parameters of an activation in order; ValueError for an unknown activation, TypeError for an unknown name."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"there is no activation {activation!r} for linear_activation; use one of "
+                         f"{', '.join(ACTIVATIONS)}, or apply the activation to the result of linear")
+    defaults = ACTIVATIONS[activation].attributes
+    for name in arguments:
+        if name not in defaults:
+            raise TypeError(f"{activation} has no parameter {name!r}; it has {', '.join(defaults) or 'none'}")
+    return (*{**defaults, **arguments}.values(),)
+
+
+
+def by_result(activation: str) -> bool:
+    """Whether the derivatives are computed from the result instead of z + bias."""
+    return ACTIVATIONS[activation].slope is not None
+
+
+def named(activation: str, parameters: tuple[Any, ...]) -> dict[str, Any]:
+    """The parameters as keyword arguments of the kernels."""
+    return dict(zip(ACTIVATIONS[activation].attributes, parameters, strict=True))
+
 
 # ---- passes over arrays ------------------------------------------------------------------------------
 
@@ -35,17 +69,17 @@ def _wide(array: Array | None) -> Array:
 
 def _activated_on_cuda(xp, z, bias, *, activation, parameters=()):
     z, bias = map(kernels.contiguous, (z, bias))
-    return kernels.bias_activation(activation, z, bias, **FORMULAS[activation].named(parameters))
+    return kernels.bias_activation(activation, z, bias, **named(activation, parameters))
 
 
 def _activated(xp, z, bias, *, activation, parameters=()):
-    value = FORMULAS[activation].value
+    value = ACTIVATIONS[activation].of(RAW)
     if z.size <= BLOCK and z.itemsize > 2:
-        return value(RAW, z + bias, *parameters)
+        return value(z + bias, *parameters)
     out, bias = backend.empty(np, z.shape, z.dtype), _wide(bias)
 
     def work(k: int, block: Array, target: Array) -> None:
-        target[...] = value(RAW, _wide(block) + bias, *parameters)
+        target[...] = value(_wide(block) + bias, *parameters)
 
     over_rows(work, z, out)
     return out
@@ -53,20 +87,20 @@ def _activated(xp, z, bias, *, activation, parameters=()):
 
 def _grad_and_column_sums_on_cuda(xp, h, saved, bias=None, *, activation, parameters=()):
     h, saved, bias = map(kernels.contiguous, (h, saved, bias))
-    return kernels.bias_activation_backward(activation, h, saved, bias, **FORMULAS[activation].named(parameters))
+    return kernels.bias_activation_backward(activation, h, saved, bias, **named(activation, parameters))
 
 
 def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=()):
     """h * act'(saved + bias), and its column sums."""
-    grad = FORMULAS[activation].grad
+    grad = ACTIVATIONS[activation].at(RAW, 1)
     if saved.size <= BLOCK and saved.itemsize > 2:
-        dz = grad(RAW, h, saved if bias is None else saved + bias, *parameters)
+        dz = grad(h, saved if bias is None else saved + bias, *parameters)
         return dz, backend.total(np, dz, 0 if dz.ndim == 2 else tuple(range(dz.ndim - 1)))
     dz, bias = backend.empty(np, saved.shape, saved.dtype), _wide(bias)
     sums = {-1: np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)}  # by block; of an array without rows
 
     def work(k: int, h_block: Array, block: Array, target: Array) -> None:
-        part = grad(RAW, _wide(h_block), _wide(block) + bias, *parameters)
+        part = grad(_wide(h_block), _wide(block) + bias, *parameters)
         sums[k] = backend.total(np, part, 0)
         target[...] = part
 
@@ -92,11 +126,11 @@ def _plus_row(F, pair, shape):
 
 def _grads(F, g, need, saved, bias, activation, parameters):
     """The gradients for z and bias."""
-    formula = FORMULAS[activation]
+    family = ACTIVATIONS[activation]
     if need[1]:
-        grad_op = F.piecewise_linear_grad if formula.second_derivative is None else F.smooth_grad
+        grad_op = F.smooth_grad if family.bends else F.piecewise_linear_grad
         return grad_op(g, saved, bias, activation=activation, parameters=parameters)
-    return formula.grad(F, g, _argument(saved, bias), *parameters), None
+    return family.at(F, 1)(g, _argument(saved, bias), *parameters), None
 
 
 def _grad_by_kernel(g, need, saved, bias, activation, parameters):
@@ -104,22 +138,22 @@ def _grad_by_kernel(g, need, saved, bias, activation, parameters):
     if need[1]:
         return None
     g, saved, bias = map(kernels.contiguous, (g, saved, bias))
-    named = FORMULAS[activation].named(parameters)
-    return kernels.bias_activation_backward(activation, g, saved, bias, need_bias=False, **named)
+    arguments = named(activation, parameters)
+    return kernels.bias_activation_backward(activation, g, saved, bias, need_bias=False, **arguments)
 
 
 def _piecewise_linear_grad_back(F, g, saved, bias, activation, parameters):
     """The gradient for h, in which (dz, dbias) are linear."""
-    return FORMULAS[activation].grad(F, _plus_row(F, g, saved.shape), _argument(saved, bias), *parameters)
+    return ACTIVATIONS[activation].at(F, 1)(_plus_row(F, g, saved.shape), _argument(saved, bias), *parameters)
 
 
 def _smooth_grad_back(F, g, need, h, saved, bias, activation, parameters):
     """v act' for h, and h v act'' for saved and bias, where v is the sum of the gradients of dz and dbias."""
-    formula, v, at = FORMULAS[activation], _plus_row(F, g, saved.shape), _argument(saved, bias)
-    dh = formula.grad(F, v, at, *parameters) if need[0] else None
+    family, v, argument = ACTIVATIONS[activation], _plus_row(F, g, saved.shape), _argument(saved, bias)
+    dh = family.at(F, 1)(v, argument, *parameters) if need[0] else None
     if not (need[1] or need[2]):
         return dh, None, None
-    ds = v * h * formula.second_derivative(F, at, *parameters)  # type: ignore[misc]  # a smooth one has it
+    ds = family.at(F, 2)(v * h, argument, *parameters)
     return dh, ds if need[1] else None, sum_rows(F, ds, bias.shape) if need[2] else None
 
 
@@ -127,33 +161,32 @@ def _double_backward(g, need, h, saved, bias, activation, parameters):
     """The gradients of `smooth_grad` and `piecewise_linear_grad` from one kernel."""
     gg, ggb, h, saved, bias = map(kernels.contiguous, (*g, h, saved, bias))
     need = (need[0], need[1], need[2] and bias is not None)
-    attributes = {"by_result": FORMULAS[activation].by_result, **FORMULAS[activation].named(parameters)}
+    attributes = {"by_result": by_result(activation), **named(activation, parameters)}
     return kernels.bias_activation_double_backward(activation, gg, ggb, h, saved, bias, need, **attributes)
 
 
 def _jvp(F, t, saved, bias, activation, parameters):
     """act' times the tangent of z + bias."""
-    return FORMULAS[activation].grad(F, _plus_row(F, t, saved.shape), _argument(saved, bias), *parameters)
+    return ACTIVATIONS[activation].at(F, 1)(_plus_row(F, t, saved.shape), _argument(saved, bias), *parameters)
 
 
 def _grad_jvp(F, t, h, saved, bias, activation, parameters):
     """The tangents of dz and dbias."""
-    formula, at = FORMULAS[activation], _argument(saved, bias)
-    dz = None if t[0] is None else formula.grad(F, t[0], at, *parameters)
-    if formula.second_derivative is not None and (t[1] is not None or t[2] is not None):
-        by_argument = _plus_row(F, t[1:], saved.shape) * h * formula.second_derivative(F, at, *parameters)
+    family, argument = ACTIVATIONS[activation], _argument(saved, bias)
+    dz = None if t[0] is None else family.at(F, 1)(t[0], argument, *parameters)
+    if family.bends and (t[1] is not None or t[2] is not None):
+        by_argument = family.at(F, 2)(_plus_row(F, t[1:], saved.shape) * h, argument, *parameters)
         dz = by_argument if dz is None else dz + by_argument
     return dz, None if dz is None else sum_rows(F, dz, dz.shape[-1:])
 
 
 def _batch(F, n, batched, z, bias, *, activation, parameters=()):
     """The op itself, unless each example has a bias of its own."""
-    formula = FORMULAS[activation]
     if not batched[1]:
-        op = F.bias_activation if formula.by_result else F.bias_activation_by_sum
+        op = F.bias_activation if by_result(activation) else F.bias_activation_by_sum
         return op(z, bias, activation=activation, parameters=parameters)
     z, bias = aligned(F, batched, (z, bias))
-    return formula.value(F, z + bias, *parameters)
+    return ACTIVATIONS[activation].of(F)(z + bias, *parameters)
 
 
 def _batch_grad(F, n, batched, h, saved, bias=None, *, activation, parameters=()):
@@ -162,7 +195,7 @@ def _batch_grad(F, n, batched, h, saved, bias=None, *, activation, parameters=()
         (saved, bias), b = aligned(F, batched[1:], (saved, bias)), batched[1] or batched[2]
         saved, batched = saved + bias, (batched[0], b)
     h, saved = expanded(F, n, batched[:2], (h, saved))
-    dz = FORMULAS[activation].grad(F, h, saved, *parameters)
+    dz = ACTIVATIONS[activation].at(F, 1)(h, saved, *parameters)
     return dz, F.sum(dz, tuple(range(1, dz.ndim - 1))) if dz.ndim > 2 else dz
 
 
@@ -263,10 +296,9 @@ def linear_activation(
 
 def activated(input: Any, weight: Any, bias: Any, activation: str, parameters: tuple[Any, ...]) -> Any:
     """`linear_activation` with all parameters of the activation as a tuple."""
-    formula = FORMULAS[activation]
     if not _fits(weight, bias):
-        return formula.value(RECORD, linear(input, weight, bias), *parameters)
-    op = bias_activation if formula.by_result else bias_activation_by_sum
+        return ACTIVATIONS[activation].of(RECORD)(linear(input, weight, bias), *parameters)
+    op = bias_activation if by_result(activation) else bias_activation_by_sum
     return op(linear(input, weight), bias, activation, parameters)
 
 

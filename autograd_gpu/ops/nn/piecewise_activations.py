@@ -1,6 +1,6 @@
 """Piecewise linear activations, and hardswish. Docstrings say what the derivative is where it is discontinuous.
 
-NaN propagates. Second derivatives are zeros that depend on x, so that asking for them is no error: see `chosen`.
+NaN propagates. Where the derivative at a kink is not the one by the rules it is stated, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend.arrays import dtypes
 from ...backend.cpu import numpy_ops
+from ...backend.formulas import expression as formulas
 from ...core.extend import (
+    ANY,
     BROADCASTING,
     ELEMENTWISE,
-    FLOAT,
     LINEAR,
     PROMOTE,
     SAME,
@@ -24,13 +24,13 @@ from ...core.extend import (
     aligned,
     defop,
     expanded,
+    pointwise,
     public,
 )
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
 from .._support.pointwise import one_kernel, pulled
 from ..shape.reshape import reshape
-from .activation import times
 from .activation_kernels import grad_forward, value_forward
 
 
@@ -66,17 +66,12 @@ class chosen:
 # ---- leaky_relu and prelu ------------------------------------------------------------------------------
 
 
-def _leaky_relu(xp, x, *, negative_slope=0.01):
-    if 0 < negative_slope <= 1:
-        return xp.maximum(x, x * negative_slope)
-    return backend.where(xp, x > 0, x, x * negative_slope)
+@formulas.with_derivative(lambda x, slope: formulas.select(x > 0, 1, slope))
+def _larger(x: Any, slope: Any) -> Any:
+    return formulas.maximum(x, x * slope)
 
 
-def _leaky_relu_grad(xp, h, x, *, negative_slope=0.01):
-    return backend.where(xp, x > 0, h, h * negative_slope)
-
-
-@defop
+@pointwise
 class leaky_relu:
     """x where x > 0, else negative_slope * x; the derivative at 0 is negative_slope.
 
@@ -84,16 +79,17 @@ class leaky_relu:
     tensor([-0.1,  2. ])
     """
 
-    forward, cuda = in_float32(_leaky_relu, passes=True), value_forward("leaky_relu")
-    def grad_x(F, g, x, negative_slope): return F.leaky_relu_grad(g, x, negative_slope)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x, *, negative_slope=0.01, gentle=lambda negative_slope: 0 < negative_slope <= 1):
+        if gentle:
+            return _larger(x, negative_slope)
+        return formulas.select(x > 0, x, x * negative_slope)
+    cuda = value_forward("leaky_relu")
     takes_out = False
     public = "leaky_relu", "leaky_relu_", "nn.functional.leaky_relu_"
     torch = "nn.functional.leaky_relu"
 
 
-@defop
+@pointwise
 class leaky_relu_grad:
     """h where x > 0, else negative_slope * h: the gradient of `leaky_relu`. The derivative by x is zero.
 
@@ -102,11 +98,9 @@ class leaky_relu_grad:
     tensor([1.5, 4. ])
     """
 
-    forward, cuda = in_float32(_leaky_relu_grad), grad_forward("leaky_relu")
-    def grad_h(F, g, x, negative_slope): return F.leaky_relu_grad(g, x, negative_slope)
+    derivative_of = leaky_relu
+    cuda = grad_forward("leaky_relu")
     grad_x = ZERO
-    types, broadcasts = FLOAT, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
 
 
 def _prelu(xp, x, weight):
@@ -158,28 +152,26 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 # ---- hardtanh, hardsigmoid, hardswish ------------------------------------------------------------------
 
 
-def _clamped(xp: Any, x: Any, low: float, high: float) -> Any:
-    """x limited to [low, high], as a new array."""
-    return backend.limited(xp, x, low, high, backend.empty_like(xp, x))
+@formulas.with_derivative(lambda x, low, high: formulas.select((x <= low) | (x >= high), 0, 1))
+def _limited(x: Any, low: Any, high: Any) -> Any:
+    return formulas.minimum(formulas.maximum(x, low), high)
 
 
-def _hardtanh(xp, x, *, min_val=-1.0, max_val=1.0):
-    if min_val > max_val:
-        raise ArgumentError("min_val cannot be greater than max_val")
-    if x.dtype in dtypes.FLOATS:
-        return _clamped(xp, x, min_val, max_val)
+def _hardtanh_of_integers(xp: Any, x: Any, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    _check_limits(min_val, max_val)
     if x.dtype == bool:
         raise RuntimeError("Bool inputs not supported for hardtanh; convert with .float() first")
     if x.dtype.kind == "u" and min_val < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    return _clamped(xp, x, int(min_val), int(max_val))
+    return backend.limited(xp, x, int(min_val), int(max_val), backend.empty_like(xp, x))
 
 
-def _hardtanh_back(F, g, x, min_val, max_val):
-    return F.chosen(x, F.logical_or(x <= min_val, x >= max_val), 0.0, g)
+def _check_limits(min_val: float, max_val: float) -> None:
+    if min_val > max_val:
+        raise ArgumentError("min_val cannot be greater than max_val")
 
 
-@defop
+@pointwise
 class hardtanh:
     """x limited to [min_val, max_val]; at the limits the derivative is 0. Integers stay integers.
 
@@ -187,11 +179,11 @@ class hardtanh:
     tensor([-1. ,  0.5,  1. ])
     """
 
-    forward, cuda = in_float32(_hardtanh, passes=True), one_kernel("hardtanh", _hardtanh)
-    grad_x = _hardtanh_back
+    def formula(x, *, min_val=-1.0, max_val=1.0): return _limited(x, min_val, max_val)
+    check, integers = _check_limits, _hardtanh_of_integers
+    cuda = one_kernel("hardtanh", _hardtanh_of_integers)
     def fused_cuda(F, g, need, x, min_val, max_val): return pulled("hardtanh", g, x, min_val=min_val, max_val=max_val)
-    jvp, batch = ELEMENTWISE, BROADCASTING
-    takes_out = False
+    types, takes_out = ANY, False
     public = "hardtanh", "hardtanh_", "nn.functional.hardtanh_"
     torch = "nn.functional.hardtanh"
 
@@ -206,13 +198,16 @@ def relu6(x: Tensor) -> Tensor:
     return hardtanh(x, 0.0, 6.0)
 
 
-def _hardsigmoid(xp, x):
-    out = xp.add(x, 3, out=backend.empty_like(xp, x))
-    backend.limited(xp, out, 0, 6, out)
-    return xp.multiply(out, 1 / 6, out=out)
+def _hardsigmoid_slope(x: Any) -> Any:
+    return formulas.select((x > -3) & (x < 3), 1 / 6, 0)
 
 
-@defop
+@formulas.with_derivative(_hardsigmoid_slope)
+def _hardsigmoid(x: Any) -> Any:
+    return formulas.minimum(formulas.maximum(x + 3, 0), 6) * (1 / 6)
+
+
+@pointwise
 class hardsigmoid:
     """(x + 3) / 6 limited to [0, 1]; at the limits the derivative is 0.
 
@@ -220,20 +215,18 @@ class hardsigmoid:
     tensor([0.  , 0.5 , 0.75])
     """
 
-    forward, cuda = in_float32(_hardsigmoid, passes=True), one_kernel("hardsigmoid")
-    def grad_x(F, g, x): return F.chosen(x, F.logical_and(x > -3, x < 3), g * (1 / 6), 0.0)
+    def formula(x): return _hardsigmoid(x)
+    cuda = one_kernel("hardsigmoid")
     def fused_cuda(F, g, need, x): return pulled("hardsigmoid", g, x)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
 
 
-def _hardswish_back(F, g, x):
-    return F.where(x >= 3, g, F.where(x <= -3, 0.0, g * (x * (1 / 3) + 0.5)))
+def _hardswish_slope(x: Any) -> Any:
+    return formulas.select(x >= 3, 1, formulas.select(x <= -3, 0, x * (1 / 3) + 0.5))
 
 
-@defop
+@pointwise
 class hardswish:
     """x * hardsigmoid(x); the derivative is 0 at -3 and 1 at 3.
 
@@ -241,13 +234,10 @@ class hardswish:
     tensor([-0.   ,  1.125,  4.   ])
     """
 
-    @in_float32
-    def forward(xp, x): return times(xp, x, _hardsigmoid(xp, x))
+    @formulas.with_derivative(_hardswish_slope)
+    def formula(x): return x * _hardsigmoid(x)
     cuda = one_kernel("hardswish")
-    grad_x = _hardswish_back
     def fused_cuda(F, g, need, x): return pulled("hardswish", g, x)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     takes_out = False
     public = True
     torch = "nn.functional.hardswish"
@@ -256,15 +246,11 @@ class hardswish:
 # ---- hardshrink, softshrink, threshold -----------------------------------------------------------------
 
 
-def _within(F, x, limit):
-    return F.logical_and(x >= -limit, x <= limit)
+def _shrink_slope(x: Any, lambd: Any) -> Any:
+    return formulas.select(formulas.absolute(x) <= lambd, 0, 1)
 
 
-def _hardshrink(xp, x, *, lambd=0.5):
-    return backend.where(xp, xp.absolute(x) <= lambd, 0.0, x)
-
-
-@defop
+@pointwise
 class hardshrink:
     """x where |x| > lambd, else 0; at the limits the derivative is 0.
 
@@ -272,23 +258,19 @@ class hardshrink:
     tensor([-1.,  0.,  2.])
     """
 
-    forward, cuda = in_float32(_hardshrink, passes=True), one_kernel("hardshrink")
-    def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
+    def formula(x, *, lambd=0.5): return formulas.select(formulas.absolute(x) <= lambd, 0, x)
+    cuda = one_kernel("hardshrink")
     def fused_cuda(F, g, need, x, lambd): return pulled("hardshrink", g, x, lambd=lambd)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     public = "hardshrink", "nn.functional.hardshrink"
     methods = True
 
 
-def _softshrink(xp, x, *, lambd=0.5):
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    out = _clamped(xp, x, -lambd, lambd)
-    return xp.subtract(x, out, out=out)
+@formulas.with_derivative(_shrink_slope)
+def _softshrink(x: Any, lambd: Any) -> Any:
+    return x - formulas.minimum(formulas.maximum(x, -lambd), lambd)
 
 
-@defop
+@pointwise
 class softshrink:
     """x moved towards 0 by lambd, and 0 where |x| <= lambd; at the limits the derivative is 0.
 
@@ -298,19 +280,22 @@ class softshrink:
     tensor([-0.5,  0. ,  1.5])
     """
 
-    forward, cuda = in_float32(_softshrink, passes=True), one_kernel("softshrink")
-    def grad_x(F, g, x, lambd): return F.chosen(x, _within(F, x, lambd), 0.0, g)
+    def formula(x, *, lambd=0.5): return _softshrink(x, lambd)
+
+    def check(lambd):
+        if lambd < 0:
+            raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+
+    cuda = one_kernel("softshrink")
     def fused_cuda(F, g, need, x, lambd): return pulled("softshrink", g, x, lambd=lambd)
-    types = FLOAT
-    jvp, batch = ELEMENTWISE, BROADCASTING
     public = "softshrink", "nn.functional.softshrink"
 
 
-def _threshold(xp, x, *, threshold, value):
+def _threshold_of_integers(xp: Any, x: Any, *, threshold: float, value: float) -> Any:
     return backend.where(xp, x <= threshold, x.dtype.type(value), x)
 
 
-@defop
+@pointwise
 class threshold:
     """x where x > threshold, else `value`, where the derivative is 0. Integers stay integers.
 
@@ -318,9 +303,8 @@ class threshold:
     tensor([20., 20.,  2.])
     """
 
-    forward, cuda = in_float32(_threshold, passes=True), one_kernel("threshold", _threshold)
-    def grad_x(F, g, x, threshold): return F.chosen(x, x <= threshold, 0.0, g)
-    def fused_cuda(F, g, need, x, threshold): return pulled("threshold", g, x, threshold=threshold)
+    def formula(x, *, threshold, value): return formulas.select(x <= threshold, value, x)
+    integers, cuda = _threshold_of_integers, one_kernel("threshold", _threshold_of_integers)
+    def fused_cuda(F, g, need, x, threshold, value): return pulled("threshold", g, x, threshold=threshold, value=value)
     types = PROMOTE
-    jvp, batch = ELEMENTWISE, BROADCASTING
     public = "threshold", "threshold_", "nn.functional.threshold_"

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.extend import expanded, moved
-from .activation import BLOCK
+from .._support.blocks import BLOCK
 
 Sizes = tuple[int, ...]
-
 
 
 @functools.lru_cache(256)

@@ -18,7 +18,8 @@ def test_equal_expressions_are_one_object():
 
 def test_constants_are_computed_and_other_arithmetic_stays_as_written():
     assert (constant(3) - 2) is ONE
-    assert text(x * 1 + 0) == "x * 1 + 0"
+    assert text(x * 2 / 2 + 0) == "x * 2 / 2 + 0"
+    assert x * 1 is 1 * x is x / 1 is x
     assert text((x - y) - (k - 1) / 2) == "x - y - (k - 1) / 2"
     assert text(-(x + y) * -x) == "-(x + y) * -x"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu.ops._support.blocks import BLOCK, both_gradients
+from autograd_gpu.ops._support.blocks import BLOCK
 from autograd_gpu.ops.nn.activation import sigmoid_grad, tanh_grad
 
 ROWS, COLUMNS = 16, BLOCK // 8  # two blocks
@@ -36,15 +36,3 @@ def test_double_backward_of_large_arrays(device, grad, derivative, second, case)
 def test_a_number_beside_a_large_array(device, grad):
     y = ag.rand(ROWS, COLUMNS)
     assert ag.allclose(grad(ag.tensor(2.0), y), grad(ag.full_like(y, 2.0), y))
-
-
-@pytest.mark.cpu
-@pytest.mark.parametrize("shape", [(4 * BLOCK,), (2, 2 * BLOCK), (4, BLOCK)])
-def test_long_rows_are_cut_into_blocks_of_both_gradients(shape):
-    """Else a vector would be one block, on one core, and not stay in the cache."""
-    sizes = []
-    x = np.ones(shape, np.float32)
-    grads = both_gradients(lambda g, h, saved, *grads: sizes.append(g.size), x, (True, True), x, x)
-    assert [grad.shape for grad in grads] == [shape] * 2
-    assert sum(sizes) == x.size
-    assert len(sizes) > 1

@@ -54,5 +54,6 @@ ROWS = [
         skip=NO_FUNCTION,
         torch=lambda torch, h, x: h * torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))),
     ),
+    unary("sine", np.sin, skip=NO_FUNCTION, torch=lambda torch, x: torch.sin(x)),
     unary("softsign", lambda x: x / (1 + np.abs(x)), nonzero),
 ]

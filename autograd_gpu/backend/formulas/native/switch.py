@@ -1,0 +1,196 @@
+"""The switch from NumPy code to native code: when a formula has computed many elements with one dtype.
+
+The results have the same bits, so the switch may come at any call. Code on disk is loaded early, new code is compiled
+late; whatever prevents either is said once, and NumPy code runs on. AUTOGRAD_GPU_NATIVE=0 turns native code off.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+
+import numpy as np
+
+from ....errors import warn_user
+from ...arrays.dtypes import bfloat16, float16, float64
+from ...arrays.memory_format import empty_like, memory_order
+from ...cpu import pool
+from ...cpu.rows import Blocks
+from ..lowering import Program
+from . import disk_cache, llvm_code
+from .ufunc import NativeUfunc, Unavailable, ties
+
+LOADS = 1 << 12  # elements, in all calls, from which code is looked for on disk
+COMPILES = 1 << 22  # elements from which code is compiled
+BITS = np.dtype(np.uint16)
+Results = Sequence[np.ndarray]
+_COMPILING = threading.Lock()  # others run NumPy code meanwhile
+
+
+class SETTING:
+    """Whether native code may run in this process."""
+
+    on = os.environ.get("AUTOGRAD_GPU_NATIVE", "1") != "0"
+
+
+@contextmanager
+def numpy_code_alone() -> Iterator[None]:
+    """Turns native code off in all threads for a while, to compare with NumPy code."""
+    before, SETTING.on = SETTING.on, False
+    try:
+        yield
+    finally:
+        SETTING.on = before
+
+
+@functools.cache
+def is_installed() -> bool:
+    """Whether llvmlite is there; does not import it."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+def state() -> str:
+    """Whether native code is on, and what turns it on or off, for the report of the installation."""
+    if not is_installed():
+        return "off: formulas run as NumPy code; for native code `pip install 'autograd-gpu[native]'`"
+    if not SETTING.on:
+        return f"off: AUTOGRAD_GPU_NATIVE={os.environ.get('AUTOGRAD_GPU_NATIVE', '')}, formulas run as NumPy code"
+    return f"on: llvmlite {metadata.version('llvmlite')}, machine code in {disk_cache.folder()}"
+
+
+class Switch:
+    """The native code of a program: None in place of results until it is there."""
+
+    def __init__(self, name: str, program: Program) -> None:
+        self.name, self.program = name, program
+        self.runs = dict[np.dtype, Callable[..., Results | None]]()  # by the dtype of the arrays
+        self.seen, self.next = dict[np.dtype, int](), dict[np.dtype, int]()
+
+    def __call__(self, arrays: Results, numbers: Results, out: Results | None = None) -> Results | None:
+        """The outputs, written into `out` if that is given; `numbers` may be followed by constants."""
+        if not SETTING.on:
+            return None
+        last = arrays[-1]
+        run = self.runs.get(last.dtype)
+        if run is None:
+            dtype = last.dtype
+            seen = self.seen[dtype] = self.seen.get(dtype, 0) + last.size
+            if seen < self.next.get(dtype, LOADS):
+                return None
+            run = self._prepared(dtype, seen)
+        return run(arrays, numbers, out)
+
+    def _prepared(self, dtype: np.dtype, seen: int) -> Callable[..., Results | None]:
+        """What runs for arrays of this dtype: native code, or nothing for now, or ever."""
+        if not _COMPILING.acquire(blocking=False):
+            return _nothing
+        try:
+            kernel = self._made(dtype, compiles=seen >= COMPILES)
+            self.next[dtype] = COMPILES
+            if kernel is not None:
+                self.runs[dtype] = kernel
+            return kernel or _nothing
+        except (Unavailable, RuntimeError) as error:  # llvmlite raises RuntimeError
+            self.runs[dtype] = _nothing
+            say(str(error))
+            return _nothing
+        finally:
+            _COMPILING.release()
+
+    def _made(self, dtype: np.dtype, compiles: bool) -> Kernel | None:
+        ir = _ir(self.program, dtype)
+        if not compiles and not disk_cache.is_on_disk(ir):
+            return None
+        if dtype == float16 and platform.machine() in ("x86_64", "AMD64") and not disk_cache.has_feature("f16c"):
+            raise Unavailable("this processor has no instructions for float16")
+        address = disk_cache.address(ir, compiles)
+        return None if address is None else Kernel(self.name, self.program, dtype, address)
+
+    def is_ready(self, dtype: np.dtype) -> bool:
+        """Whether native code runs for arrays of this dtype."""
+        return SETTING.on and isinstance(self.runs.get(dtype), Kernel)
+
+    def compile(self, dtype: np.dtype) -> None:
+        """Makes the native code now."""
+        self.runs[dtype] = self._made(dtype, compiles=True) or _nothing
+
+
+def switch_of(name: str, program: Program) -> Switch | None:
+    """The switch of a program; None where there is no native code for it."""
+    return None if not is_installed() or llvm_code.unsupported(program) else Switch(name, program)
+
+
+def _ir(program: Program, dtype: np.dtype) -> str:
+    return llvm_code.source(program, dtype, ties(np.dtype("f8" if dtype == float64 else "f4")))
+
+
+def ir_or_reason(program: Program, dtype: np.dtype) -> str:
+    """The LLVM IR for arrays of this dtype, or why there is none."""
+    reason = llvm_code.unsupported(program)
+    return _ir(program, dtype) if reason is None else f"no native code: {reason}"
+
+
+def _nothing(arrays: Results, numbers: Results, out: Results | None) -> None:
+    return None
+
+
+@functools.cache
+def say(reason: str) -> None:
+    """Warns, once for each reason, that NumPy code runs."""
+    warn_user(f"formulas that need it run as NumPy code, without native code: {reason}. AUTOGRAD_GPU_NATIVE=0 turns "
+              "native code off")
+
+
+class Kernel:
+    """Machine code of a program for arrays of one dtype."""
+
+    def __init__(self, name: str, program: Program, dtype: np.dtype, address: int) -> None:
+        self.native = NativeUfunc(name, program, dtype, address)
+        self.ufunc, self.as_bits = self.native.ufunc, dtype == bfloat16
+        self.numbers, self.outputs = len(program.numbers), len(program.outputs)
+
+    def __call__(self, arrays: Results, numbers: Results, out: Results | None) -> Results:
+        if self.as_bits and arrays[0].dtype != BITS:  # NumPy's table of types lacks it
+            views = None if out is None else [o.view(BITS) for o in out]
+            return [r.view(bfloat16) for r in self([a.view(BITS) for a in arrays], numbers, views)]
+        numbers, last = numbers[: self.numbers], arrays[-1]
+        if out is None:
+            if last.nbytes < pool.SMALLEST:
+                results = self.ufunc(*arrays, *numbers)
+                results = (results,) if self.outputs == 1 else results
+                return results if last.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
+            out = self._allocated(arrays)
+        if not Blocks(1, out[0].size, 1).shared:
+            self.ufunc(*arrays, *numbers, out=tuple(out))
+        else:
+            self._shared([*arrays, *out], len(arrays), numbers)
+        return out
+
+    def _allocated(self, arrays: Results) -> Results:
+        """Memory for the outputs, from the pool, in the order of the first array that has their shape."""
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        head = next((a for a in arrays if a.shape == shape), None)
+        head = np.broadcast_to(arrays[0], shape) if head is None else head
+        return [empty_like(np, head) for _ in range(self.outputs)]
+
+    def _shared(self, operands: Results, inputs: int, numbers: Results) -> None:
+        """Computes a large array on all cores: by parts of the memory, or of the outermost dimension."""
+        shape, order = operands[-1].shape, memory_order(operands[-1])
+        operands = [np.broadcast_to(a, shape).transpose(order) for a in operands[:inputs]] + [
+            o.transpose(order) for o in operands[inputs:]
+        ]
+        if all(a.flags.c_contiguous for a in operands):
+            operands = [a.reshape(-1) for a in operands]
+
+        def work(i: int, j: int) -> None:
+            parts = [a[i:j] for a in operands]
+            self.ufunc(*parts[:inputs], *numbers, out=tuple(parts[inputs:]))
+
+        rows = len(operands[0])
+        Blocks(rows, operands[0].size // rows, 1).run(work)

@@ -1,0 +1,170 @@
+"""The text of a Program as two Python functions of NumPy arrays, `block` and `few`.
+
+`few` makes a call per instruction. `block` works on vectors of a block's elements: every instruction writes into a
+register, an array that a later instruction reuses; outputs are registers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .lowering import Instruction, Operand, Program
+
+CALLED = {"select": "where", "or": "logical_or", "and": "logical_and"}  # operations that have other names in the text
+
+
+def called(op: str) -> str:
+    """The name of an operation in generated code."""
+    return CALLED.get(op, op)
+
+
+class _Registers:
+    """Names of arrays of a block: a result gets the one that was given back last, or a new one.
+
+    `outputs` are free until the instruction that claims them.
+    """
+
+    def __init__(self, letter: str, outputs: Sequence[str] = ()) -> None:
+        self.letter, self.free, self.count = letter, [*outputs], 0
+
+    def claim(self, name: str) -> str:
+        """This register, or another if it is in use."""
+        if name not in self.free:
+            return self.take()
+        self.free.remove(name)
+        return name
+
+    def take(self) -> str:
+        return self.free.pop() if self.free else self.new()
+
+    def new(self) -> str:
+        self.count += 1
+        return f"{self.letter}{self.count - 1}"
+
+
+class BlockWriter:
+    """Writes the lines of `block`.
+
+    `floats` and `flags` are its registers, `wide` the numbers that it reads as vectors w0, w1, ...: NumPy's minimum and
+    maximum take three times as long with a number.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.lines, self.wide = program, list[str](), list[Operand]()
+        self.viewed = set[str]()
+        self.floats, self.flags = _Registers("f", [f"o{k}" for k in range(len(program.outputs))]), _Registers("b")
+        self.places: dict[Operand, str] = {}
+        self.own = {o: f"o{k}" for k, o in reversed([*enumerate(program.outputs)]) if o.kind == "t"}
+        for k, instruction in enumerate(program.instructions):
+            if instruction.op == "select":
+                self._select(k, instruction)
+            else:
+                self._call(k, instruction)
+        self._copy({f"o{k}": self._place(o) for k, o in enumerate(program.outputs)})
+
+    @property
+    def arrays(self) -> list[str]:
+        """The parameters after the inputs, numbers and constants."""
+        outputs = [f"o{k}" for k in range(len(self.program.outputs))]
+        registers = [f"{r.letter}{k}" for r in (self.floats, self.flags) for k in range(r.count)]
+        return [*outputs, *registers, *[f"w{k}" for k in range(len(self.wide))]]
+
+    def _copy(self, sources: dict[str, str]) -> None:
+        """Copies to outputs what ended up elsewhere. An output that holds another one's result is copied first."""
+        left = {target: source for target, source in sources.items() if target != source}
+        while left:
+            target = next((t for t in left if t not in left.values()), None)
+            if target is None:  # a circle: one of them moves out of the way; free registers may be outputs
+                target, moved = next(iter(left)), self.floats.new()
+                self.lines.append(f"copyto({moved}, {target})")
+                left = {t: moved if source == target else source for t, source in left.items()}
+            self.lines.append(f"copyto({target}, {left.pop(target)})")
+
+    def _place(self, operand: Operand) -> str:
+        return self.places.get(operand, str(operand))
+
+    def _call(self, k: int, instruction: Instruction) -> None:
+        widens = instruction.op in ("minimum", "maximum")
+        args = [self._as_vector(a) if widens and a.kind in "nc" else self._place(a) for a in instruction.args]
+        self._give_back(k, instruction.args)
+        result = self.places[Operand("t", k)] = self._take(Operand("t", k), instruction)
+        self.lines.append(f"{called(instruction.op)}({', '.join(args)}, out={result})")
+
+    def _as_vector(self, number: Operand) -> str:
+        if number not in self.wide:
+            self.wide.append(number)
+        return f"w{self.wide.index(number)}"
+
+    def _take(self, result: Operand, instruction: Instruction) -> str:
+        if instruction.is_condition:
+            return self.flags.take()
+        own = self.own.get(result)
+        return self.floats.take() if own is None else self.floats.claim(own)
+
+    def _give_back(self, k: int, args: Sequence[Operand]) -> None:
+        """The registers of those that no instruction after k reads."""
+        for a in dict.fromkeys(args):
+            if a.kind == "t" and self.program.last_uses[a] == k:
+                registers = self.flags if self.program.instructions[a.place].is_condition else self.floats
+                registers.free.append(self.places[a])
+
+    def _bits(self, name: str) -> str:
+        """The name of an array as unsigned integers; a view takes as long as the pass over a thousand elements."""
+        if name not in self.viewed:
+            self.viewed.add(name)
+            self.lines.append(f"{name}_bits = {name}.view(BITS)")
+        return f"{name}_bits"
+
+    def _constant(self, operand: Operand) -> str:
+        return repr(self.program.constants[operand.place]) if operand.kind == "c" else ""
+
+    def _select(self, k: int, instruction: Instruction) -> None:
+        """A select on bits: a branch per element takes up to 20 times as long for a random condition."""
+        condition, a, b = instruction.args
+        sides = self._constant(a), self._constant(b)
+        if "0.0" not in sides:
+            self._choice(k, instruction)
+            return
+        flag, result = self._place(condition), Operand("t", k)
+        if sides[0] == "0.0":  # then the other side stays where the condition does not hold
+            opposite = self.flags.take()
+            self.lines.append(f"logical_not({flag}, out={opposite})")
+            self.flags.free.append(opposite)
+            flag = opposite
+        out = self.places[result] = self._take(result, instruction)
+        other = b if sides[0] == "0.0" else a
+        if self._constant(other) == "1.0":
+            self.lines.append(f"copyto({out}, {flag})")
+        else:
+            bits, factor = self._bits(out), self._bits(self._place(other))
+            self.lines += [f"copyto({bits}, {flag})", f"multiply({bits}, {factor}, out={bits})"]
+        self._give_back(k, instruction.args)
+
+    def _choice(self, k: int, instruction: Instruction) -> None:
+        """b ^ (mask * (a ^ b)). The result may overwrite a, but not b, nor the mask."""
+        condition, a, b = instruction.args
+        left, right, mask = self._place(a), self._place(b), self.floats.take()
+        self._give_back(k, [a] if a != b else [])
+        out = self.places[Operand("t", k)] = self._take(Operand("t", k), instruction)
+        left, right, bits, chosen = [self._bits(name) for name in (left, right, out, mask)]
+        self.lines += [
+            f"copyto({chosen}, {self._place(condition)})",
+            f"bitwise_xor({left}, {right}, out={bits})",
+            f"multiply({chosen}, {bits}, out={bits})",
+            f"bitwise_xor({bits}, {right}, out={bits})",
+        ]
+        self._give_back(k, [x for x in instruction.args if x != a or a == b])
+        self.floats.free.append(mask)
+
+
+def source(program: Program) -> str:
+    """The two functions as Python, `block` and `few`."""
+    writer = BlockWriter(program)
+    parameters = [f"i{k}" for k in range(len(program.inputs))]
+    parameters += [f"n{k}" for k in range(len(program.numbers))] + [f"c{k}" for k in range(len(program.constants))]
+    lines = [f"def block({', '.join([*parameters, *writer.arrays])}):"]
+    lines += [f"    {line}" for line in writer.lines or ["pass"]]
+    lines += ["", f"def few({', '.join(parameters)}):"]
+    for k, instruction in enumerate(program.instructions):
+        lines.append(f"    t{k} = {called(instruction.op)}({', '.join(map(str, instruction.args))})")
+    return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])

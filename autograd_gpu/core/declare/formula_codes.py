@@ -1,0 +1,78 @@
+"""What runs on NumPy arrays for an op from a formula: code by dtype and attributes, made when it is first asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...backend.arrays.dtypes import FLOATS, HALF, float32, float64
+from ...backend.cpu.half_table import MANY, looked_up
+from ...backend.formulas.lowering import uses_library
+from ...backend.formulas.numpy_code import NumpyCode
+
+# The outputs of a program: the factors of each, and the order of the derivative.
+Products = tuple[tuple[tuple[str, ...], int], ...]
+Numbers = tuple[np.ndarray, ...]
+Code = Callable[[Sequence[np.ndarray], Numbers], Sequence[np.ndarray]]
+
+FEW = 256  # elements up to which SciPy's functions take less time than the passes that have better vector code
+MOST = 256  # values of attributes for which numbers are kept
+
+
+class Codes(dict[Any, tuple[Code, Numbers]]):
+    """The code of products and its numbers by dtype, or by dtype and attributes."""
+
+    def __init__(self, family: Any, name: str, products: Products) -> None:
+        self.family, self.name, self.products = family, name, products
+        self.compiled = functools.cache(self._compiled)
+
+    def __missing__(self, key: Any) -> tuple[Code, Numbers]:
+        dtype, *values = key if isinstance(key, tuple) else (key,)
+        if len(self) >= MOST:
+            self.clear()
+        made = self[key] = self._made(dtype, dict(zip(self.family.attributes, values, strict=True)))
+        return made
+
+    def _made(self, dtype: np.dtype, attributes: dict[str, Any]) -> tuple[Code, Numbers]:
+        options, numbers = self.family.chosen(attributes)
+        if dtype not in FLOATS:
+            return lambda arrays, _: [self.family.integers(np, *arrays, **attributes)], ()
+        ones = tuple([name for name, value in numbers.items() if value == 1])
+        wide = float32 if dtype in HALF else dtype
+        code = self.compiled(options, wide, ones, False)
+        chosen: Code = code
+        if uses_library(self.family.outputs(self.products, options, ones)):
+            few = self.compiled(options, wide, ones, True)
+            chosen = _by_size(few, few.numbers(**numbers), code)
+        if dtype in HALF and len(self.products) == 1 and not self.products[0][0]:
+            chosen = _by_table(chosen, code.numbers(**numbers))
+        return chosen, code.numbers(**numbers)
+
+    def _compiled(self, options: Any, dtype: np.dtype, ones: tuple[str, ...], library: bool) -> NumpyCode:
+        program = self.family.program(self.products, options, dtype == float64, ones, library)
+        return NumpyCode(self.name, program, dtype)
+
+
+def _by_size(few: NumpyCode, numbers_of_few: Numbers, many: Code) -> Code:
+    """The code for few elements, which calls SciPy, or the other."""
+
+    def run(arrays: Sequence[np.ndarray], numbers: Numbers) -> Sequence[np.ndarray]:
+        return few(arrays, numbers_of_few) if arrays[-1].size <= FEW else many(arrays, numbers)
+
+    return run
+
+
+def _by_table(code: Code, numbers: Numbers) -> Code:
+    """The code, or for many elements of a half type a table of the results for all that there are."""
+
+    def forward(xp: Any, x: np.ndarray) -> np.ndarray:
+        return code((x,), numbers)[0]
+
+    def run(arrays: Sequence[np.ndarray], _: Numbers) -> Sequence[np.ndarray]:
+        (x,) = arrays
+        return [looked_up(forward, x, {})] if x.size >= MANY else code(arrays, numbers)
+
+    return run
