@@ -1,6 +1,7 @@
 """Prints an op's formula, its derivatives and the code made of them: `python -m autograd_gpu.formulas silu --order 2`.
 
-`--numpy` adds the NumPy code, `--program` the instructions that every generator of code reads (docs/formulas.md).
+`--numpy` adds the NumPy code, `--cuda` the functor of the CUDA kernel, `--program` the instructions that every
+generator of code reads (docs/formulas.md).
 """
 
 from __future__ import annotations
@@ -29,19 +30,22 @@ def families() -> dict[str, Family]:
 
 
 def lines(
-    family: Family, order: int, numpy: bool = False, program: bool = False, double: bool = False
+    family: Family, order: int, numpy: bool = False, program: bool = False, double: bool = False, cuda: bool = False
 ) -> Iterator[str]:
     """The formula and its derivatives up to `order`, and what was asked for beside them."""
+    options = family.formula.chosen({})
     for n in range(order + 1):
         symbol = family.name + "'" * n + f"({family.saved if n else 'x'})"
         yield f"# {symbol}"
         yield listing({"out": written_out(family.derived(n))})
-        lowered = family.program(((("h",) if n else (), n),), family.formula.chosen({}), double)
+        lowered = family.program(((("h",) if n else (), n),), options, double)
         title = f"# {'h * ' * bool(n)}{symbol} in {'float64' if double else 'float32'}"
         if program:
             yield f"\n{title}\n{lowered.text}"
         if numpy:
             yield f"\n{title}\n{source(lowered)}"
+        if cuda:
+            yield f"\n{family.cuda.functor(n, False, options).text.rstrip()}"
         yield ""
 
 
@@ -54,9 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--order", type=int, default=1, help="the highest derivative, 1 by default")
     parser.add_argument("--numpy", action="store_true", help="print the NumPy code, by blocks and for few elements")
     parser.add_argument("--program", action="store_true", help="print the lowered programs")
+    parser.add_argument("--cuda", action="store_true", help="print the CUDA code, for both types")
     parser.add_argument("--double", action="store_true", help="for float64 instead of float32")
     chosen: Any = parser.parse_args(argv)
-    print("\n".join(lines(known[chosen.op], chosen.order, chosen.numpy, chosen.program, chosen.double)).rstrip())
+    forms = (chosen.numpy, chosen.program, chosen.double, chosen.cuda)
+    print("\n".join(lines(known[chosen.op], chosen.order, *forms)).rstrip())
     return 0
 
 

@@ -76,7 +76,8 @@ class Kernels(dict):
     def __missing__(self, name):
         names = kernels.instances_of(self.file)
         first = names.index(name) // TOGETHER * TOGETHER
-        part = build.compile(kernels.source(self.file), kernels.OPTIONS, names[first : first + TOGETHER], self.check)
+        names = names[first : first + TOGETHER]
+        part = build.compile(kernels.source(self.file, names), kernels.OPTIONS, names, self.check)
         self.update(part.kernels)
         return self[name]
 
@@ -89,7 +90,7 @@ def compiled(file, check):
 
 def launch(name, shape, *arguments, order="forward", check="none"):
     """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None, a number or a struct."""
-    file, _, parameters, _ = kernels.INSTANCES[name]
+    file, _, parameters, *_ = kernels.INSTANCES[name]
     (across, parts), (wide, deep) = shape
     if not across * parts:
         return

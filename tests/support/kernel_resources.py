@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cupy
+import formula_functors
 from cuda_emu import cache
 from cupy._core.core import assemble_cupy_compiler_options
 from cupy_backends.cuda.libs import nvrtc
 
 from autograd_gpu.backend import kernels
 
+formula_functors.declare()
 ARCHS = ("sm_80", "sm_90", "sm_100")
 TABLE = Path(__file__).with_name("kernel_resources.json")
 COMMAND = "python tests/support/kernel_resources.py"
@@ -124,7 +126,7 @@ def parts(file: str) -> list[tuple[str, ...]]:
 @functools.cache
 def compiled(file: str, arch: str) -> Compiled:
     """Every instance of one of our files."""
-    results = [compile(kernels.source(file), names, arch) for names in parts(file)]
+    results = [compile(kernels.source(file, names), names, arch) for names in parts(file)]
     usages = {name: usage for part in results for name, usage in part.usages.items()}
     return Compiled("".join([part.log for part in results]), usages,
                     {name: ptx for part in results for name, ptx in part.ptx.items()})  # fmt: skip
@@ -135,7 +137,7 @@ def prepare() -> None:
     for file in files():
         for names in parts(file):
             for arch in ARCHS:
-                _kept(kernels.source(file), names, arch, wait=False)
+                _kept(kernels.source(file, names), names, arch, wait=False)
 
 
 def measure(arch: str) -> dict[str, Usage]:
