@@ -1,7 +1,7 @@
 """Prints an op's formula, its derivatives and the code made of them: `python -m autograd_gpu.formulas silu --order 2`.
 
-`--numpy` adds the NumPy code, `--llvm` the LLVM IR of native code, `--program` the instructions that every generator of
-code reads (docs/formulas.md).
+`--numpy` adds the NumPy code, `--llvm` the LLVM IR of native code, `--cuda` the functor of the CUDA kernel, `--program`
+the instructions that every generator of code reads (docs/formulas.md).
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ def families() -> dict[str, Family]:
 
 
 def lines(
-    family: Family, order: int, numpy: bool = False, program: bool = False, double: bool = False, llvm: bool = False
+    family: Family, order: int, numpy: bool = False, program: bool = False, double: bool = False, llvm: bool = False,
+    cuda: bool = False,
 ) -> Iterator[str]:
     """The formula and its derivatives up to `order`, and what was asked for beside them."""
+    options = family.formula.chosen({})
     for n in range(order + 1):
         symbol = family.name + "'" * n + f"({family.saved if n else 'x'})"
         yield f"# {symbol}"
         yield listing({"out": written_out(family.derived(n))})
-        lowered = family.program(((("h",) if n else (), n),), family.formula.chosen({}), double)
+        lowered = family.program(((("h",) if n else (), n),), options, double)
         dtype = np.dtype(np.float64 if double else np.float32)
         title = f"# {'h * ' * bool(n)}{symbol} in {dtype}"
         if program:
@@ -49,6 +51,8 @@ def lines(
             yield f"\n{title}\n{source(lowered)}"
         if llvm:
             yield f"\n{title}\n{ir_or_reason(lowered, dtype)}"
+        if cuda:
+            yield f"\n{family.cuda.functor(n, False, options).text.rstrip()}"
         yield ""
 
 
@@ -62,10 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--numpy", action="store_true", help="print the NumPy code, by blocks and for few elements")
     parser.add_argument("--llvm", action="store_true", help="print the LLVM IR of native code")
     parser.add_argument("--program", action="store_true", help="print the lowered programs")
+    parser.add_argument("--cuda", action="store_true", help="print the CUDA code, for both types")
     parser.add_argument("--double", action="store_true", help="for float64 instead of float32")
     chosen: Any = parser.parse_args(argv)
-    wanted = chosen.numpy, chosen.program, chosen.double, chosen.llvm
-    print("\n".join(lines(known[chosen.op], chosen.order, *wanted)).rstrip())
+    forms = chosen.numpy, chosen.program, chosen.double, chosen.llvm, chosen.cuda
+    print("\n".join(lines(known[chosen.op], chosen.order, *forms)).rstrip())
     return 0
 
 

@@ -19,6 +19,8 @@ from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import bool_, float8_e4m3fn, float16, float32, float64, int64
 from autograd_gpu.backend.optimizers import formulas
 from autograd_gpu.backend.quantization.formats import FORMATS
+from autograd_gpu.ops.nn.exponential_activations import mish
+from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
 
 COLS, PIECES = 1024, 16  # of matrices; of lists that hold one
 FEW = 4  # rows, which hold as much
@@ -78,10 +80,16 @@ class Make:
         return (numbers / 255 - 2).astype(dtype or self.dtype).reshape(shape)
 
 
+def activation(name: str) -> kernels.Applied:
+    """The CUDA code of an activation with its default parameters."""
+    family = ACTIVATIONS[name]
+    return family.cuda.activation(*family.attributes.values())
+
+
 def _forward(name: str) -> Callable[[Make], Work]:
     def family(make: Make) -> Work:
         x, bias, out = make.matrix(), make.row(), make.matrix()
-        return Work(lambda: kernels.bias_activation(name, x, bias, out), (x, out))
+        return Work(lambda: kernels.bias_activation(activation(name), x, bias, out), (x, out))
 
     return family
 
@@ -89,7 +97,7 @@ def _forward(name: str) -> Callable[[Make], Work]:
 def _backward(name: str) -> Callable[[Make], Work]:
     def family(make: Make) -> Work:
         g, saved, bias, dx = make.matrix(), make.matrix(), make.row(), make.matrix()
-        return Work(lambda: kernels.bias_activation_backward(name, g, saved, bias, dx), (g, saved, dx))
+        return Work(lambda: kernels.bias_activation_backward(activation(name), g, saved, bias, dx), (g, saved, dx))
 
     return family
 
@@ -98,7 +106,8 @@ def _double_backward(name: str, has_second: bool) -> Callable[[Make], Work]:
     def family(make: Make) -> Work:
         gg, g, saved, bias, ggb = make.matrix(), make.matrix(), make.matrix(), make.row(), make.row()
         moved = (gg, g, saved, gg, g) if has_second else (gg, saved, gg)  # the results have the shapes of gg and g
-        return Work(lambda: kernels.bias_activation_double_backward(name, gg, ggb, g, saved, bias), moved)
+        f = activation(name)
+        return Work(lambda: kernels.bias_activation_double_backward(f, gg, ggb, g, saved, bias), moved)
 
     return family
 
@@ -108,14 +117,16 @@ def _column_sum(make: Make) -> Work:
     return Work(lambda: kernels.column_sum(x, out), (x,))
 
 
-def _pointwise(make: Make) -> Work:
-    x, out = make.matrix(), make.matrix()
-    return Work(lambda: kernels.pointwise("mish", x, out), (x, out))
+def _elementwise(order: int, gradients: bool = False) -> Callable[[Make], Work]:
+    """mish or its derivative, or the gradients of that."""
 
+    def family(make: Make) -> Work:
+        f = mish.family.cuda.applied(order, gradients=gradients)
+        arrays = [make.matrix() for _ in range(f.functor.inputs)]
+        outs = tuple([make.matrix() for _ in range(f.functor.outputs)])
+        return Work(lambda: kernels.elementwise(f, *arrays, outs=outs), (*arrays, *outs))
 
-def _pointwise_backward(make: Make) -> Work:
-    g, x, dx = make.matrix(), make.matrix(), make.matrix()
-    return Work(lambda: kernels.pointwise_backward("mish", g, x, dx), (g, x, dx))
+    return family
 
 
 def _row_sum(make: Make) -> Work:
@@ -277,8 +288,9 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "bias_activation_double_backward of relu": _double_backward("relu", has_second=False),
     "bias_activation_double_backward of tanh": _double_backward("tanh", has_second=True),
     "column_sum": _column_sum,
-    "pointwise": _pointwise,
-    "pointwise_backward": _pointwise_backward,
+    "elementwise of formula": _elementwise(0),
+    "elementwise of derivative": _elementwise(1),
+    "elementwise of gradients": _elementwise(1, gradients=True),
     "row_sum": _row_sum,
     "row_sum of few rows": _of_few_rows(_row_sum),
     "row_statistic": _row_statistic,

@@ -1,20 +1,25 @@
 // act(x + bias), its backward and its double backward, each with the bias gradient in the same pass.
 //
-// Act is an activation of include/activations.cuh with the parameters a and b. `saved` is the forward's result if
-// FROM_RESULT, which needs no bias; else it is x, and a null bias means zeros.
+// Act is generated from an activation's formula (backend/formulas/cuda_code.py). Its members are numbers; it has
+//   value(z)   the result, for z = x + bias
+//   pull(g, s) g times the derivative, where s is the saved value: the result if FROM_RESULT, else z
+//   bend(s)    the derivative of the derivative by s; FLAT activations, where it is 0, have none
+//   twist(s)   the derivative of the second derivative by z, by s; FLAT ones have none
+// `saved` is the forward's result if FROM_RESULT, which needs no bias; else it is x, and a null bias means zeros.
 //
 // Two blocks per multiprocessor allow 128 registers per thread. Without that bound the compiler aims at more blocks and
 // spills registers in some instances. For double a thread takes one row at a time, since its functions use more
 // registers.
-#include "include/activations.cuh"
+#include "include/functions.cuh"
+#include "formulas/activations.cuh"
 #include "include/matrix.cuh"
 
 // out = act(x + bias). `out` may be `x`.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-bias_activation(const T* x, const T* bias, T* out, Wide<T> a, Wide<T> b, long long rows, long long cols) {
+bias_activation(const T* x, const T* bias, T* out, const __grid_constant__ Act<Wide<T>> act, long long rows,
+                long long cols) {
     constexpr int DEPTH = sizeof(T) == 8 ? 1 : 2;
-    const Act<Wide<T>> act{a, b};
     const Share<WIDTH> share(rows, cols);
     if (share.column >= cols) return;
     const Strip<T, WIDTH> addends = share.load_row(bias);
@@ -34,10 +39,9 @@ bias_activation(const T* x, const T* bias, T* out, Wide<T> a, Wide<T> b, long lo
 // dx = g * act'; dbias = the column sums of the unrounded dx, unless null. `dx` may be `g`.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* dbias, Wide<T>* partials, Wide<T> a,
-                         Wide<T> b, long long rows, long long cols) {
+bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* dbias, Wide<T>* partials,
+                         const __grid_constant__ Act<Wide<T>> act, long long rows, long long cols) {
     constexpr int DEPTH = sizeof(T) == 8 ? 1 : 2;
-    const Act<Wide<T>> act{a, b};
     const Share<WIDTH> share(rows, cols);
     Wide<T> sums[WIDTH] = {};
     if (share.column < cols) {
@@ -70,10 +74,9 @@ bias_activation_backward(const T* g, const T* saved, const T* bias, T* dx, T* db
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 bias_activation_double_backward(const T* gg, const T* ggb, const T* g, const T* saved, const T* bias, T* dg, T* dx,
-                                T* dbias, Wide<T>* partials, Wide<T> a, Wide<T> b, int by_result, long long rows,
-                                long long cols) {
+                                T* dbias, Wide<T>* partials, const __grid_constant__ Act<Wide<T>> act, int by_result,
+                                long long rows, long long cols) {
     constexpr bool FLAT = Act<Wide<T>>::FLAT, FROM_RESULT = Act<Wide<T>>::FROM_RESULT;
-    const Act<Wide<T>> act{a, b};
     const Share<WIDTH> share(rows, cols);
     Wide<T> sums[WIDTH] = {};
     if (share.column < cols) {
@@ -91,7 +94,7 @@ bias_activation_double_backward(const T* gg, const T* ggb, const T* g, const T* 
                 const Wide<T> h = widen(ggs[0].at[i]) + widen(shifts.at[i]);
                 ggs[0].at[i] = static_cast<T>(act.pull(h, s));
                 if constexpr (!FLAT) {
-                    Wide<T> bent = h * widen(gs[0].at[i]) * act.second(s);
+                    Wide<T> bent = h * widen(gs[0].at[i]) * act.bend(s);
                     if (FROM_RESULT && !by_result) bent = act.pull(bent, s);
                     sums[i] += bent;
                     gs[0].at[i] = static_cast<T>(bent);

@@ -3,7 +3,8 @@
 // A row is a sequence, a column one of `cols` units. Matrices of gates have the gates one after the other in each row,
 // each for all units. `g` is the gradient of the step's own output, null if it has none, and `to_h` what the later
 // steps add to it.
-#include "include/activations.cuh"
+#include "include/functions.cuh"
+#include "formulas/activations.cuh"
 #include "include/matrix.cuh"
 
 // Strips of a row of COUNT gates at the columns of `share`.

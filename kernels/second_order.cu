@@ -8,7 +8,8 @@
 // A thread keeps up to HELD tangents and their gradients in shared memory, in slots that no other thread uses: in
 // registers they would have to be unrolled for each form, and spill. If HELD is 0 there may be any number of tangents,
 // and the thread reads them again for each pair, from the L1 cache if they are still there.
-#include "include/activations.cuh"
+#include "include/functions.cuh"
+#include "formulas/activations.cuh"
 #include "include/rows.cuh"
 
 __device__ inline unsigned this_thread() { return threadIdx.y * blockDim.x + threadIdx.x; }
@@ -249,7 +250,7 @@ __device__ void slopes(const Act& act, const W (&s)[WIDTH], W (&f1)[WIDTH], W (&
 #pragma unroll
     for (int c = 0; c < WIDTH; ++c) {
         f1[c] = act.pull(1, s[c]);
-        f2[c] = act.second(s[c]);
+        f2[c] = act.bend(s[c]);
         if (Act::FROM_RESULT) f2[c] = act.pull(f2[c], s[c]);
     }
 }
@@ -257,9 +258,8 @@ __device__ void slopes(const Act& act, const W (&s)[WIDTH], W (&f1)[WIDTH], W (&
 // `saved` is the activation's result if FROM_RESULT, which needs no bias; else it is x, and a null bias means zeros.
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
-activation_jet(const T* saved, const T* bias, const T* stream, T* out, Wide<T> a, Wide<T> b, int d, int form, int seconds,
-             int shared, long long rows, long long cols) {
-    const Act<Wide<T>> act{a, b};
+activation_jet(const T* saved, const T* bias, const T* stream, T* out, const __grid_constant__ Act<Wide<T>> act, int d,
+               int form, int seconds, int shared, long long rows, long long cols) {
     const Share<WIDTH> share(rows, cols);
     if (share.column >= cols) return;
     const Places<WIDTH> places(share, d, form, seconds, shared);
@@ -281,9 +281,8 @@ activation_jet(const T* saved, const T* bias, const T* stream, T* out, Wide<T> a
 template <template <typename> class Act, typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 activation_jet_backward(const T* g, const T* saved, const T* bias, const T* stream, T* ds, T* dbias, Wide<T>* partials,
-                      T* dstream, Wide<T> a, Wide<T> b, int d, int form, int seconds, int shared, long long rows,
-                      long long cols) {
-    const Act<Wide<T>> act{a, b};
+                        T* dstream, const __grid_constant__ Act<Wide<T>> act, int d, int form, int seconds, int shared,
+                        long long rows, long long cols) {
     const Share<WIDTH> share(rows, cols);
     Wide<T> sums[WIDTH] = {};
     if (share.column < cols) {
@@ -301,7 +300,7 @@ activation_jet_backward(const T* g, const T* saved, const T* bias, const T* stre
                                 d, form, seconds, bar1, bar2);
 #pragma unroll
             for (int c = 0; c < WIDTH; ++c) {
-                const Wide<T> inner = bar1[c] * act.second(s[c]) + bar2[c] * act.third(s[c]);
+                const Wide<T> inner = bar1[c] * act.bend(s[c]) + bar2[c] * act.twist(s[c]);
                 sums[c] += inner;
                 strips[0].at[c] = static_cast<T>(inner);
             }

@@ -53,7 +53,6 @@ from .linalg import (
 )
 from .nn import (
     activation,
-    activation_kernels,
     attention,
     batch_norm,
     batched_cross_entropy,

@@ -48,7 +48,7 @@ from ._support.stream_rows import (
     widened,
 )
 from ._support.stream_rules import composed, grad_f1, grad_f2, grad_stream, over_h, stream_jvp, summed
-from .nn.linear_activation import ACTIVATIONS, by_result, named
+from .nn.linear_activation import ACTIVATIONS, applied, by_result
 
 Array = Any
 
@@ -196,7 +196,7 @@ def _jet_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups, paramet
         out = composed(RAW, f1, f2, t, d, groups) if f2 is None else RAW.chain_stream(f1, f2, t, d=d, groups=groups)
         return out.astype(stream.dtype, copy=False)
     saved, stream, bias = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), kernels.contiguous(bias)
-    return kernels.activation_jet(activation, saved, bias, stream, d, form, **named(activation, parameters))
+    return kernels.activation_jet(applied(activation, parameters), saved, bias, stream, d, form)
 
 
 def _jet_form(activation, d, groups):
@@ -211,8 +211,8 @@ def _jet_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters,
     if form is None:
         return None
     g, bias, flags = kernels.contiguous(g), kernels.contiguous(bias), (need[0], need[2], need[1])
-    s, t, arguments = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), named(activation, parameters)
-    ds, dbias, dstream = kernels.activation_jet_backward(activation, g, s, bias, t, d, form, flags, **arguments)
+    s, t, f = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), applied(activation, parameters)
+    ds, dbias, dstream = kernels.activation_jet_backward(f, g, s, bias, t, d, form, flags)
     return summed(F, (ds, dstream, dbias), (saved, stream, bias))
 
 

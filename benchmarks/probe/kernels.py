@@ -11,6 +11,8 @@ import numpy as np
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import float8_e4m3fn, float32
 from autograd_gpu.backend.optimizers.formulas import AdamNumbers
+from autograd_gpu.ops.nn.exponential_activations import mish
+from autograd_gpu.ops.nn.gelu import gelu
 from tests.support import kernel_references
 
 from .table import Found, Lab, check, difference
@@ -22,7 +24,7 @@ Pairs = list[tuple[Any, np.ndarray]]  # found, expected
 
 def bias_activation(lab: Lab, x: np.ndarray) -> Pairs:
     bias = x[0] / 2
-    out = kernels.bias_activation("gelu", lab.cp.asarray(x), lab.cp.asarray(bias))
+    out = kernels.bias_activation(gelu.family.cuda.activation("none"), lab.cp.asarray(x), lab.cp.asarray(bias))
     return [(out, kernel_references.bias_activation("gelu", x, bias))]
 
 
@@ -93,11 +95,12 @@ def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
         written, kernel_references.adam_step(tuple(arrays), numbers), strict=True)]  # fmt: skip
 
 
-def pointwise(lab: Lab, x: np.ndarray) -> Pairs:
+def elementwise(lab: Lab, x: np.ndarray) -> Pairs:
     g, there = np.ascontiguousarray(x[::-1]), lab.cp.asarray(x)
-    return [(kernels.pointwise("mish", there), kernel_references.pointwise("mish", x)),
-            (kernels.pointwise_backward("mish", lab.cp.asarray(g), there),
-             kernel_references.pointwise_backward("mish", g, x))]  # fmt: skip
+    (out,), (dx,) = [kernels.elementwise(mish.family.cuda.applied(order), *arrays)
+                     for order, arrays in ((0, (there,)), (1, (lab.cp.asarray(g), there)))]
+    expected = kernel_references.elementwise_gradient("mish", g, x)
+    return [(out, kernel_references.elementwise("mish", x)), (dx, expected)]
 
 
 def quantize(lab: Lab, x: np.ndarray) -> Pairs:
@@ -132,8 +135,8 @@ def second_order(lab: Lab, x: np.ndarray) -> Pairs:
 
 FILES = {
     f"{run.__name__}.cu": run
-    for run in (bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, gather, layer_norm,
-                list_norm, optimizer_step, pointwise, quantize, random, recurrent, row_statistic, row_sum,
+    for run in (bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather,
+                layer_norm, list_norm, optimizer_step, quantize, random, recurrent, row_statistic, row_sum,
                 second_order, softmax)
 }  # fmt: skip
 

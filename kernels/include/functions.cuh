@@ -1,113 +1,72 @@
-// Functions of one number that are no activation of include/activations.cuh, and their first derivatives.
-//
-// W is the type of the computation. A function's members are its three parameters, which it may ignore. It has
-//   value(z)   the result
-//   pull(g, z) g times the derivative; functions without it have the derivative's kernel elsewhere, or need none
-// The formulas are those of autograd_gpu/ops/, also where they give NaN. The compiler may contract them to fma.
+// Functions of numbers that CUDA has not, or has with more digits than we need. Formulas call them
+// (backend/formulas/cuda_code.py); what else is computed of an element is generated from formulas.
 #pragma once
-#include "activations.cuh"
+#include "half_turns.cuh"
 
-template <typename W> struct Selu {
-    static constexpr W SCALE = 1.0507009873554804934193349852946, ALPHA = 1.6732632423543772848170429916717;
-    W unused[3];
-    __device__ W value(W z) const { return z > 0 ? z * SCALE : SCALE * ALPHA * expm1(z); }
-    __device__ W pull(W g, W z) const { return z > 0 ? g * SCALE : g * SCALE * (exp(z) * ALPHA); }
-};
+// a / b to 2 units in the last place, and 0 for b beyond 2^126.
+__device__ inline float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ inline double quotient(double a, double b) { return a * (1 / b); }
 
-template <typename W> struct LogSigmoid {
-    W unused[3];
-    __device__ W value(W z) const { return (z < 0 ? z : 0) - log1p(exp(-fabs(z))); }
-    __device__ W pull(W g, W z) const { return g * logistic(-z); }
-};
+template <typename W> __device__ W reciprocal(W x) { return quotient(W(1), x); }
 
-// z * tanh(softplus(z)), where tanh(log(1 + e)) = t / (t + 2) for e = exp(z) and t = e (e + 2). It is z from 20 on.
-template <typename W> struct Mish {
-    W unused[3];
-    static __device__ W gate(W z) {
-        const W e = exp(z > 20 ? W(20) : z), t = e * (e + 2);
-        return t / (t + 2);
-    }
-    __device__ W value(W z) const { return z * gate(z); }
-    __device__ W pull(W g, W z) const {
-        const W u = gate(z);
-        return g * (z > 20 ? u : u + z * logistic(z) * (1 - u * u));
-    }
-};
+template <typename W> __device__ W logistic(W z) { return reciprocal(1 + exp(-z)); }
 
-template <typename W> struct Softsign {
-    W unused[3];
-    __device__ W value(W z) const { return z / (fabs(z) + 1); }
-    __device__ W pull(W g, W z) const {
-        const W d = fabs(z) + 1;
-        return g / (d * d);
-    }
-};
+// NaN if one of both is NaN.
+template <typename W> __device__ W minimum(W a, W b) { return a < b || a != a ? a : b; }
+template <typename W> __device__ W maximum(W a, W b) { return a > b || a != a ? a : b; }
 
-// z limited to [low, high]; NaN stays.
-template <typename W> __device__ W limited(W z, W low, W high) { return z < low ? low : z > high ? high : z; }
+template <typename W> __device__ W sign(W x) { return x > 0 ? W(1) : x < 0 ? W(-1) : x; }
 
-template <typename W> struct HardTanh {
-    W low, high, unused;
-    __device__ W value(W z) const { return limited(z, low, high); }
-    __device__ W pull(W g, W z) const { return z <= low || z >= high ? 0 : g; }
-};
+// The standard normal distribution function with full relative accuracy; float: the polynomial of
+// backend/formulas/lowering.py.
+__device__ inline double normal_below(double z) { return 0.5 * erfc(z * -0.70710678118654752440); }
+__device__ inline float normal_below(float z) {
+    const float TAIL[] = {0.11983629542126604f, 0.12097006133733715f, 0.10002964812344848f, 0.1286564865815722f,
+                          -0.053832011199918505f, 0.20634120634624464f, -0.1581409602609308f, 0.036139301560356885f};
+    const float t = reciprocal(1 + fabsf(z) * 0.30052038200428268f);
+    float tail = TAIL[7];
+    #pragma unroll
+    for (int i = 6; i >= 0; --i) tail = tail * t + TAIL[i];
+    tail *= t * exp(-0.5f * z * z);
+    return z > 0 ? 1 - tail : tail;
+}
 
-template <typename W> struct HardSigmoid {
-    static constexpr W SIXTH = 1.0 / 6;
-    W unused[3];
-    __device__ W value(W z) const { return limited<W>(z + 3, 0, 6) * SIXTH; }
-    __device__ W pull(W g, W z) const { return z > -3 && z < 3 ? g * SIXTH : 0; }
-};
-
-template <typename W> struct HardSwish {
-    static constexpr W SIXTH = 1.0 / 6, THIRD = 1.0 / 3;
-    W unused[3];
-    __device__ W value(W z) const { return z * (limited<W>(z + 3, 0, 6) * SIXTH); }
-    __device__ W pull(W g, W z) const { return z >= 3 ? g : z <= -3 ? 0 : g * (z * THIRD + W(0.5)); }
-};
-
-template <typename W> struct HardShrink {
-    W limit, unused[2];
-    __device__ W value(W z) const { return fabs(z) <= limit ? 0 : z; }
-    __device__ W pull(W g, W z) const { return z >= -limit && z <= limit ? 0 : g; }
-};
-
-template <typename W> struct SoftShrink {
-    W limit, unused[2];
-    __device__ W value(W z) const { return z - limited(z, -limit, limit); }
-    __device__ W pull(W g, W z) const { return z >= -limit && z <= limit ? 0 : g; }
-};
-
-template <typename W> struct Threshold {
-    W threshold, instead, unused;
-    __device__ W value(W z) const { return z <= threshold ? instead : z; }
-    __device__ W pull(W g, W z) const { return z <= threshold ? 0 : g; }
-};
+// ---- functors of elementwise.cu that no formula describes ----------------------------------------------
 
 template <typename W> struct NanToNum {
+    static constexpr int INPUTS = 1, OUTPUTS = 1;
     W nan, positive, negative;
-    __device__ W value(W z) const {
-        W out = isnan(z) ? nan : z;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        W out = isnan(x[0]) ? nan : x[0];
         if (isinf(out) && out > 0) out = positive;
-        return isinf(out) && out < 0 ? negative : out;
+        y[0] = isinf(out) && out < 0 ? negative : out;
     }
-    __device__ W pull(W g, W z) const { return isfinite(z) ? g : 0; }
+};
+
+// Its gradient, from the gradient of the result and the input.
+template <typename W> struct NanToNumGrad {
+    static constexpr int INPUTS = 2, OUTPUTS = 1;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const { y[0] = isfinite(x[1]) ? x[0] : 0; }
 };
 
 template <typename W> struct Sinc {
-    W unused[3];
-    __device__ W value(W z) const {
-        const W angle = z * W(3.14159265358979323846);
-        return angle == 0 ? 1 : sinpi(half_turns(angle)) / angle;
+    static constexpr int INPUTS = 1, OUTPUTS = 1;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        const W angle = x[0] * W(3.14159265358979323846);
+        y[0] = angle == 0 ? 1 : sinpi(half_turns(angle)) / angle;
     }
 };
 
 template <typename W> struct Frac {
-    W unused[3];
-    __device__ W value(W z) const { return z - trunc(z); }
+    static constexpr int INPUTS = 1, OUTPUTS = 1;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const { y[0] = x[0] - trunc(x[0]); }
 };
 
 template <typename W> struct Rsqrt {
-    W unused[3];
-    __device__ W value(W z) const { return 1 / sqrt(z); }
+    static constexpr int INPUTS = 1, OUTPUTS = 1;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const { y[0] = 1 / sqrt(x[0]); }
 };

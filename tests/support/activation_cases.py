@@ -1,13 +1,13 @@
 """The kernels of bias_activation.cu on emulated threads, launched as backend/kernels/bias_activation.py does."""
 
 import emulated
+import formula_functors
 from emulated import Placed, unset, width_of
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.activations import STRAIGHT, choose
-from autograd_gpu.backend.kernels.bias_activation import BY_RESULT
-from autograd_gpu.backend.kernels.pointwise import FUNCTIONS
+from autograd_gpu.backend.kernels.functors import members
 
+formula_functors.declare()
 CASES = [
     ("relu", {}), ("leaky_relu", {"negative_slope": 0.1}), ("elu", {"alpha": 1.5}), ("celu", {"alpha": 0.7}),
     ("gelu", {}), ("gelu", {"approximate": "tanh"}), ("silu", {}), ("tanh", {}), ("sigmoid", {}),
@@ -15,23 +15,27 @@ CASES = [
 ]  # fmt: skip
 IDS = ["-".join([name, *(str(value) for value in attributes.values())]) for name, attributes in CASES]
 
-ATTRIBUTES = {
-    "hardtanh": {"min_val": -0.75, "max_val": 2.0}, "hardshrink": {"lambd": 0.75}, "softshrink": {"lambd": 0.75},
-    "threshold": {"threshold": 0.5, "value": 20.0}, "nan_to_num": {"nan": 1.0, "posinf": 2.0, "neginf": -3.0},
-}  # fmt: skip
-POINTWISE = [(name, ATTRIBUTES.get(name, {})) for name in FUNCTIONS]  # of pointwise.cu
+
+def applied(case):
+    """The activation's functor with its numbers."""
+    return formula_functors.activation(case[0], **case[1])
 
 
 def from_result(case):
-    return case[0] in BY_RESULT
+    return applied(case).functor.from_result
 
 
 def has_second_derivative(case):
-    return choose(case[0], **case[1]).functor not in STRAIGHT
+    return not applied(case).functor.flat
 
 
 def instance(kernel, case, dtype, width):
-    return f"{kernel}<{choose(case[0], **case[1]).functor}, {kernels.C_NAMES[dtype]}, {width}>"
+    return f"{kernel}<{applied(case).functor.name}, {kernels.C_NAMES[dtype]}, {width}>"
+
+
+def numbers(case, dtype):
+    """The functor's members, as a launch passes them."""
+    return members(applied(case), dtype)
 
 
 def forward(case, x, bias=None, offset=0, in_place=False, width=None, **how):
@@ -40,8 +44,8 @@ def forward(case, x, bias=None, offset=0, in_place=False, width=None, **how):
     placed = Placed(x, offset)
     out = placed if in_place else unset(x.shape, x.dtype, offset)
     bias = None if bias is None else Placed(bias, offset)
-    name, (_, _, a, b) = instance("bias_activation", case, x.dtype, width), choose(case[0], **case[1])
-    emulated.launch(name, kernels.tiles(rows, cols, width, x.itemsize), placed, bias, out, a, b, rows, cols, **how)
+    name, f = instance("bias_activation", case, x.dtype, width), numbers(case, x.dtype)
+    emulated.launch(name, kernels.tiles(rows, cols, width, x.itemsize), placed, bias, out, f, rows, cols, **how)
     return out.result()
 
 
@@ -67,8 +71,8 @@ def backward(case, g, saved, bias=None, offset=0, in_place=False, parts=None, ne
     placed = Placed(g, offset)
     dx = placed if in_place else unset(g.shape, g.dtype, offset)
     bias = None if bias is None else Placed(bias, offset)
-    name, (_, _, a, b) = instance("bias_activation_backward", case, g.dtype, width), choose(case[0], **case[1])
-    arguments = placed, Placed(saved, offset), bias, dx, dbias, partials, a, b, rows, cols
+    name, f = instance("bias_activation_backward", case, g.dtype, width), numbers(case, g.dtype)
+    arguments = placed, Placed(saved, offset), bias, dx, dbias, partials, f, rows, cols
     emulated.launch(name, shape, *arguments, **how)
     return dx.result(), _total(dbias, partials)
 
@@ -84,6 +88,6 @@ def double_backward(
     dg, dx = [unset(g.shape, g.dtype, offset) if needed else None for needed in need[:2]]
     if in_place:
         dg, dx = places[0], places[2] if has_second_derivative(case) else None
-    name, (_, _, a, b) = instance("bias_activation_double_backward", case, g.dtype, width), choose(case[0], **case[1])
-    emulated.launch(name, shape, *places, dg, dx, dbias, partials, a, b, by_result, rows, cols, **how)
+    name, f = instance("bias_activation_double_backward", case, g.dtype, width), numbers(case, g.dtype)
+    emulated.launch(name, shape, *places, dg, dx, dbias, partials, f, by_result, rows, cols, **how)
     return *(None if needed is None else needed.result() for needed in (dg, dx)), _total(dbias, partials)

@@ -77,7 +77,8 @@ class Kernels(dict):
     def __missing__(self, name):
         names = kernels.instances_of(self.file)
         first = names.index(name) // TOGETHER * TOGETHER
-        part = compile_alone(kernels.source(self.file), kernels.OPTIONS, names[first : first + TOGETHER], self.check)
+        names = names[first : first + TOGETHER]
+        part = compile_alone(kernels.source(self.file, names), kernels.OPTIONS, names, self.check)
         self.update(part.kernels)
         return self[name]
 
@@ -95,24 +96,21 @@ def share_objects():
     """Lets the stand-in for CuPy take our kernels out of the objects of these tests: it would compile a few at a time,
     and CUDA's headers each time."""
 
-    @functools.cache
-    def file_of(source):
-        files = {instance.file for instance in kernels.INSTANCES.values()}
-        return next((file for file in files if kernels.source(file) == source), None)
-
     def shared(source, options=(), name_expressions=(), check="none"):
-        file = file_of(source) if options == kernels.OPTIONS else None
-        if file is None or not set(name_expressions) <= kernels.INSTANCES.keys():
-            return compile_alone(source, options, name_expressions, check)
+        names = list(name_expressions)
+        ours = names and options == kernels.OPTIONS and set(names) <= kernels.INSTANCES.keys()
+        file = kernels.INSTANCES[names[0]].file if ours else None
+        if file is None or kernels.source(file, names) != source:
+            return compile_alone(source, options, names, check)
         together = compiled(file, check).kernels
-        return SimpleNamespace(kernels={name: dataclasses.replace(together[name]) for name in name_expressions})
+        return SimpleNamespace(kernels={name: dataclasses.replace(together[name]) for name in names})
 
     build.compile = shared
 
 
 def launch(name, shape, *arguments, order="forward", check="none"):
     """Runs the instance `name` with `shape` = (grid, block); an argument is a Placed, None, a number or a struct."""
-    file, _, parameters, _ = kernels.INSTANCES[name]
+    file, _, parameters, *_ = kernels.INSTANCES[name]
     (across, parts), (wide, deep) = shape
     if not across * parts:
         return

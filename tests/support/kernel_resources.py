@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cupy
+import formula_functors
 from cuda_emu import cache, toolchain
 from cupy._core.core import assemble_cupy_compiler_options
 from cupy_backends.cuda.libs import nvrtc
 
 from autograd_gpu.backend import kernels
 
+formula_functors.declare()
 ARCHS = ("sm_80", "sm_90", "sm_100")
 READ = "sm_90"  # whose PTX tests read
 TABLE = Path(__file__).with_name("kernel_resources.json")
@@ -128,7 +130,7 @@ def parts(file: str) -> list[tuple[str, ...]]:
 @functools.cache
 def compiled(file: str, arch: str) -> Compiled:
     """Every instance of one of our files."""
-    results = [compile(kernels.source(file), names, arch) for names in parts(file)]
+    results = [compile(kernels.source(file, names), names, arch) for names in parts(file)]
     usages = {name: usage for part in results for name, usage in part.usages.items()}
     return Compiled("".join([part.log for part in results]), usages,
                     {name: ptx for part in results for name, ptx in part.ptx.items()})  # fmt: skip
@@ -141,7 +143,8 @@ def compiler() -> dict[str, str]:
 
 def sources() -> dict[str, str]:
     """Per file a digest of what the compiler is told."""
-    told = {file: repr((kernels.source(file), parts(file), kernels.OPTIONS, OPTIONS)) for file in files()}
+    told = {file: repr(([(kernels.source(file, names), names) for names in parts(file)], kernels.OPTIONS, OPTIONS))
+            for file in files()}
     return {file: hashlib.sha256(text.encode()).hexdigest()[:16] for file, text in told.items()}
 
 
@@ -158,7 +161,7 @@ def prepare(wanted: dict[str, list[str]]) -> None:
         for names in parts(file):
             for arch in ARCHS:
                 if file in wanted[arch]:
-                    _kept(kernels.source(file), names, arch, wait=False)
+                    _kept(kernels.source(file, names), names, arch, wait=False)
 
 
 def measure(arch: str, among: list[str]) -> dict[str, Usage]:

@@ -14,22 +14,28 @@ from ..arrays.dropout_mask import Mask
 from ..arrays.dtypes import wide
 from ..arrays.loss_classes import Classes, CrossEntropySaved
 from .array_lists import TensorLists, fits, tensor_lists
-from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
+from .bias_activation import (
+    bias_activation,
+    bias_activation_backward,
+    bias_activation_double_backward,
+    declare_bias_activation,
+)
 from .column_sum import column_sum
 from .constants import HELD_TANGENTS, THREADS
 from .cross_entropy import cross_entropy, cross_entropy_backward
 from .dropout import dropout
+from .elementwise import declare_elementwise, elementwise
 from .foreach import foreach, prepared_foreach
+from .functors import WRITTEN, Applied, written
 from .gamma_slope import gamma_slope
 from .gather import gather, suits_gather
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
-from .launcher import contiguous
+from .launcher import alike, contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from .list_norm import limit_norm, list_norm
 from .loader import OPTIONS, folder, source
 from .nll import nll, nll_backward, nll_tiles
 from .optimizer_step import adam_step, sgd_step
-from .pointwise import pointwise, pointwise_backward
 from .quantize import dequantize, quantize
 from .random import (
     DISTRIBUTIONS,
@@ -41,7 +47,15 @@ from .random import (
     random_numbers,
     random_successes,
 )
-from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
+from .recurrent import (
+    declare_rnn,
+    gru_step,
+    gru_step_backward,
+    lstm_step,
+    lstm_step_backward,
+    rnn_step,
+    rnn_step_backward,
+)
 from .row_statistic import LONGEST_ROW, row_statistic, row_variance
 from .row_sum import row_sum
 from .second_order import (
@@ -49,6 +63,7 @@ from .second_order import (
     activation_jet_backward,
     chain_stream,
     chain_stream_backward,
+    declare_activation_jet,
     local_terms,
     stream_form,
     stream_groups,
@@ -65,6 +80,8 @@ __all__ = [
     "OPTIONS",
     "THREADS",
     "VECTOR",
+    "WRITTEN",
+    "Applied",
     "Classes",
     "CrossEntropySaved",
     "Instance",
@@ -74,6 +91,7 @@ __all__ = [
     "activation_jet",
     "activation_jet_backward",
     "adam_step",
+    "alike",
     "bias_activation",
     "bias_activation_backward",
     "bias_activation_double_backward",
@@ -84,8 +102,13 @@ __all__ = [
     "counters_for",
     "cross_entropy",
     "cross_entropy_backward",
+    "declare_activation_jet",
+    "declare_bias_activation",
+    "declare_elementwise",
+    "declare_rnn",
     "dequantize",
     "dropout",
+    "elementwise",
     "fits",
     "folder",
     "foreach",
@@ -106,8 +129,6 @@ __all__ = [
     "nll",
     "nll_backward",
     "nll_tiles",
-    "pointwise",
-    "pointwise_backward",
     "prepared_foreach",
     "quantize",
     "random_bits",
@@ -136,4 +157,5 @@ __all__ = [
     "tensor_lists",
     "tiles",
     "wide",
+    "written",
 ]  # fmt: skip

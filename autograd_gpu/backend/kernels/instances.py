@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays.dtypes import bfloat16, float16, float32, float64, int64, uint64, wide
+from ..formulas.cuda_code import Functor
 from .tiles import VECTOR
 
 C_NAMES = {float32: "float", float64: "double", float16: "__half", bfloat16: "__nv_bfloat16"}
@@ -25,12 +26,16 @@ class Parameter(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An instance of a kernel template; the instances of a file with the same `unit` are compiled together."""
+    """An instance of a kernel template; the instances of a file with the same `unit` are compiled together.
+
+    `functor` is one of a formula, whose code is not in the file.
+    """
 
     file: str
     kernel: str
     parameters: tuple[Parameter, ...]
     unit: str
+    functor: Functor | None
 
 
 INSTANCES: dict[str, Instance] = {}  # by their C++ names (NVRTC's name expressions)
@@ -39,11 +44,13 @@ COUNTERS = (Parameter("seed", "scalar", uint64), Parameter("start", "scalar", ui
             Parameter("live", "read", uint64, optional=True))  # of include/philox.cuh  # fmt: skip
 
 
-def declare(name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str = "") -> None:
+def declare(
+    name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str = "", functor: Functor | None = None
+) -> None:
     """Registers the instance `name` of the template `kernel` in kernels/`file`; ValueError if it is registered."""
     if name in INSTANCES:
         raise ValueError(f"the kernel instance {name} is declared twice, by {file} and {INSTANCES[name].file}")
-    INSTANCES[name] = Instance(file, kernel, parameters, unit)
+    INSTANCES[name] = Instance(file, kernel, parameters, unit, functor)
 
 
 def declare_sums(kernel: str) -> None:
@@ -60,4 +67,4 @@ def declare_sums(kernel: str) -> None:
 
 def instances_of(file: str, unit: str | None = None) -> tuple[str, ...]:
     """The C++ names of the instances of `file`, or of one unit of it."""
-    return tuple([name for name, entry in INSTANCES.items() if entry.file == file and unit in (None, entry.unit)])
+    return tuple([name for name, entry in [*INSTANCES.items()] if entry.file == file and unit in (None, entry.unit)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -69,6 +70,17 @@ def contiguous(array: Array | None) -> Array | None:
     if array is None or runtime.c_contiguous(array) or array.data.device_id != runtime.device_index():
         return array
     return array.copy()
+
+
+def alike(*arrays: Array) -> list[Array]:
+    """Arrays as kernels take them: broadcast, contiguous, and promoted, which a plain backward does not do."""
+    listed, first = [*arrays], arrays[0]
+    if any(a.shape != first.shape for a in listed):
+        listed = runtime.cupy().broadcast_arrays(*listed)
+    if any(a.dtype != first.dtype for a in listed):
+        wide = functools.reduce(np.promote_types, [a.dtype for a in listed])
+        listed = [a.astype(wide, copy=False) for a in listed]
+    return [contiguous(a) for a in listed]
 
 
 def aligned(*arrays: Array | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,15 +32,18 @@ def folder() -> Path:
     )
 
 
-def source(file: str) -> str:
-    """The source of `file` with our constants in front and our own headers inlined.
+def source(file: str, names: Iterable[str] = ()) -> str:
+    """The source of `file` with our constants in front, our own headers inlined, and the functors of the instances.
 
-    CuPy's cache key is the source text, so a changed header must change it.
+    CuPy's cache key is the source text, so a changed header or formula must change it.
     """
-    return "\n".join([constants.definitions(), *_lines(folder() / file, set())]) + "\n"
+    functors = [INSTANCES[name].functor for name in names]
+    texts = [*dict.fromkeys([functor.text for functor in functors if functor is not None])]
+    return "\n".join([constants.definitions(), *_lines(folder() / file, set(), texts)]) + "\n"
 
 
-def _lines(path: Path, seen: set[Path]) -> Iterator[str]:
+def _lines(path: Path, seen: set[Path], functors: Sequence[str]) -> Iterator[str]:
+    """The lines of a file; `functors` take the place of an include from formulas/, a folder that does not exist."""
     seen.add(path)
     yield f'#line 1 "{path.name}"'
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -49,9 +52,14 @@ def _lines(path: Path, seen: set[Path]) -> Iterator[str]:
             yield "" if line == "#pragma once" else line
             continue
         header = (path.parent / include[1]).resolve()
-        if header not in seen:
-            yield from _lines(header, seen)
-            yield f'#line {number + 1} "{path.name}"'
+        if include[1].startswith("formulas/"):
+            yield f'#line 1 "{include[1]}"'
+            yield from "\n".join(functors).splitlines()
+        elif header in seen:
+            continue
+        else:
+            yield from _lines(header, seen, functors)
+        yield f'#line {number + 1} "{path.name}"'
 
 
 class Loaded(NamedTuple):
@@ -79,10 +87,11 @@ def load(name: str, device: int) -> Loaded:
 
 
 def _compiled(name: str) -> Loaded:
-    xp, (file, kernel, parameters, unit) = runtime.cupy(), INSTANCES[name]
+    xp, (file, kernel, parameters, unit, _) = runtime.cupy(), INSTANCES[name]
     key = (file, unit)
     if key not in _MODULES:
-        _MODULES[key] = xp.RawModule(code=source(file), options=OPTIONS, name_expressions=instances_of(file, unit))
+        names = instances_of(file, unit)
+        _MODULES[key] = xp.RawModule(code=source(file, names), options=OPTIONS, name_expressions=names)
     try:
         call = _MODULES[key].get_function(name).kernel
     except xp.cuda.compiler.CompileException as error:

@@ -8,10 +8,17 @@ given, since they are rows of longer ones.
 
 from __future__ import annotations
 
+import functools
+
+import numpy as np
+
+from ..formulas.cuda_code import Functor
+from .functors import Applied, declare_for
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, aligned, c_name, check_array, launch
 from .tiles import VECTOR, tiles
 
+FILE = "recurrent.cu"
 # The arrays that each kernel reads and writes; those that may be None; how many gates an array holds, if not one.
 KERNELS = {
     "lstm_step": (("x", "product", "before"), ("gates", "cells", "values")),
@@ -27,27 +34,38 @@ GATES = {
     "rnn": {},
 }
 OPTIONAL = "g", "bias"
-ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh"}
+
+
+def _parameters(kernel: str, dtype: np.dtype) -> tuple[Parameter, ...]:
+    reads, writes = KERNELS[kernel]
+    arrays = [Parameter(name, "read", dtype, name in OPTIONAL) for name in reads]
+    return (*arrays, *[Parameter(name, "write", dtype) for name in writes], *SIZE)
 
 
 def _declare() -> None:
     for dtype, name in C_NAMES.items():
-        for kernel, (reads, writes) in KERNELS.items():
-            parameters = (
-                *[Parameter(param, "read", dtype, param in OPTIONAL) for param in reads],
-                *[Parameter(param, "write", dtype) for param in writes], *SIZE,
-            )  # fmt: skip
-            functors = [f"{functor}, " for functor in ACTIVATIONS.values()] if kernel.startswith("rnn") else [""]
+        for kernel in KERNELS:
             for width in (VECTOR // dtype.itemsize, 1):
-                for functor in functors:
-                    instance, unit = f"{kernel}<{functor}{name}, {width}>", f"{name}, {width}"
-                    declare(instance, "recurrent.cu", kernel, parameters, unit=unit)
+                unit = f"{name}, {width}"
+                if not kernel.startswith("rnn"):
+                    declare(f"{kernel}<{unit}>", FILE, kernel, _parameters(kernel, dtype), unit)
 
 
 _declare()
 
 
-def _launch(kernel: str, like: Array, *arrays: Array | None, functor: str = "") -> None:
+@functools.cache
+def declare_rnn(functor: Functor, dtype: np.dtype, width: int) -> str:
+    """The unit of the two instances of an activation without numbers, declared when one is first asked for."""
+    if functor.numbers:
+        raise ValueError(f"a step of an RNN has no kernel for {functor.name}, an activation with parameters")
+    unit = f"{functor.name}, {C_NAMES[dtype]}, {width}"
+    for kernel in ("rnn_step", "rnn_step_backward"):
+        declare_for(functor, f"{kernel}<{unit}>", FILE, kernel, _parameters(kernel, dtype), unit)
+    return unit
+
+
+def _launch(kernel: str, like: Array, *arrays: Array | None, f: Applied | None = None) -> None:
     """Launches `kernel` on rows and units of `like`, after a check of the shapes."""
     rows, units = like.shape
     gates = GATES[kernel.partition("_")[0]]
@@ -57,7 +75,8 @@ def _launch(kernel: str, like: Array, *arrays: Array | None, functor: str = "") 
             check_array(kernel, name, array, (cols,) if name == "bias" else (rows, cols))
     c_type, width = c_name(kernel, like.dtype), VECTOR // like.itemsize
     width = width if units % width == 0 and aligned(*arrays) else 1
-    launch(f"{kernel}<{functor}{c_type}, {width}>", tiles(rows, units, width, like.itemsize), *arrays, rows, units)
+    unit = f"{c_type}, {width}" if f is None else declare_rnn(f.functor, like.dtype, width)
+    launch(f"{kernel}<{unit}>", tiles(rows, units, width, like.itemsize), *arrays, rows, units)
 
 
 # ---- LSTM --------------------------------------------------------------------------------------------
@@ -93,11 +112,11 @@ def gru_step_backward(
 # ---- RNN ---------------------------------------------------------------------------------------------
 
 
-def rnn_step(activation: str, x: Array, product: Array, out: Array) -> None:
-    """out = act(x + product), with "tanh" or "relu"."""
-    _launch("rnn_step", out, x, product, out, functor=f"{ACTIVATIONS[activation]}, ")
+def rnn_step(f: Applied, x: Array, product: Array, out: Array) -> None:
+    """out = act(x + product), for an activation whose derivative is a function of the result."""
+    _launch("rnn_step", out, x, product, out, f=f)
 
 
-def rnn_step_backward(activation: str, g: Array | None, to_h: Array, out: Array, dx: Array) -> None:
+def rnn_step_backward(f: Applied, g: Array | None, to_h: Array, out: Array, dx: Array) -> None:
     """dx = (g + to_h) * act'."""
-    _launch("rnn_step_backward", out, g, to_h, out, dx, functor=f"{ACTIVATIONS[activation]}, ")
+    _launch("rnn_step_backward", out, g, to_h, out, dx, f=f)

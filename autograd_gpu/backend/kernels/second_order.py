@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+
+import numpy as np
 
 from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
-from .activations import FUNCTORS, STRAIGHT, Choice, choose
+from ..formulas.cuda_code import Functor
 from .column_sum import sum_columns
 from .constants import DIAGONAL, FULL_HESSIAN, HELD_TANGENTS, LAPLACIAN
+from .functors import Applied, declare_for, functor_parameter, members
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import VECTOR, row_tiles, sum_tiles, tiles, widest
@@ -30,14 +32,9 @@ def _declare() -> None:
     for dtype, name in C_NAMES.items():
         read = functools.partial(Parameter, kind="read", dtype=dtype)
         write = functools.partial(Parameter, kind="write", dtype=dtype)
-        f1, f2, stream, g, saved = map(read, ("f1", "f2", "stream", "g", "saved"))
-        bias, out = read("bias", optional=True), write("out")
-        df1, df2, ds, dbias, dstream = [
-            write(key, optional=True) for key in ("df1", "df2", "ds", "dbias", "dstream")
-        ]
-        partials = Parameter("partials", "write", wide(dtype), True)
-        pair = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
-        tail = (*NUMBERS, *SIZE)
+        f1, f2, stream, g = map(read, ("f1", "f2", "stream", "g"))
+        df1, df2, dstream = [write(key, optional=True) for key in ("df1", "df2", "dstream")]
+        out, tail = write("out"), (*NUMBERS, *SIZE)
         counts = [Parameter(key, "scalar", int32) for key in ("outputs", "d", "shared")]
         for width in (VECTOR // dtype.itemsize, 1):
             for held in (HELD_TANGENTS, 0):
@@ -45,18 +42,26 @@ def _declare() -> None:
                 declare(f"chain_stream<{unit}>", FILE, "chain_stream", (f1, f2, stream, out, *tail), unit)
                 backward = (g, f1, f2, stream, df1, df2, dstream, *tail)
                 declare(f"chain_stream_backward<{unit}>", FILE, "chain_stream_backward", backward, unit)
-            for functor in (name for name in FUNCTORS if name not in STRAIGHT):
-                unit = f"{functor}, {name}, {width}"
-                forward = (saved, bias, stream, out, *pair, *tail)
-                declare(f"activation_jet<{unit}>", FILE, "activation_jet", forward, unit)
-                unit = f"{functor}, {name}, {min(width, MOST_AT_ONCE)}"
-                backward = (g, saved, bias, stream, ds, dbias, partials, dstream, *pair, *tail)
-                declare(f"activation_jet_backward<{unit}>", FILE, "activation_jet_backward", backward, unit)
             unit = f"{name}, {width}"
             declare(f"local_terms<{unit}>", FILE, "local_terms", (read("a"), f2, read("t"), out, *counts, *SIZE), unit)
 
 
 _declare()
+
+
+@functools.cache
+def declare_activation_jet(functor: Functor, dtype: np.dtype, width: int, backward: bool = False) -> str:
+    """The instance of a functor, which is declared when it is first asked for."""
+    stream, saved = [Parameter(name, "read", dtype) for name in ("stream", "saved")]
+    bias, f = Parameter("bias", "read", dtype, True), functor_parameter(functor, dtype)
+    ds, dbias, dstream = [Parameter(name, "write", dtype, True) for name in ("ds", "dbias", "dstream")]
+    parameters = (saved, bias, stream, Parameter("out", "write", dtype), f, *NUMBERS, *SIZE)
+    if backward:
+        arrays = (Parameter("g", "read", dtype), saved, bias, stream, ds, dbias)
+        parameters = (*arrays, Parameter("partials", "write", wide(dtype), True), dstream, f, *NUMBERS, *SIZE)
+    kernel, unit = "activation_jet" + "_backward" * backward, f"{functor.name}, {C_NAMES[dtype]}, {width}"
+    declare_for(functor, f"{kernel}<{unit}>", FILE, kernel, parameters, unit)
+    return f"{kernel}<{unit}>"
 
 
 # ---- forms -------------------------------------------------------------------------------------------
@@ -137,14 +142,14 @@ def _held(d: int) -> int:
 
 
 def activation_jet(
-    name: str, saved: Array, bias: Array | None, stream: Array, d: int, form: int, **attributes: Any
-) -> Array:
-    """The stream behind an activation that bends (activations.py), for at most HELD_TANGENTS tangents.
+    f: Applied, saved: Array, bias: Array | None, stream: Array, d: int, form: int
+) -> Array:  # fmt: skip
+    """The stream behind an activation that bends, for at most HELD_TANGENTS tangents.
 
-    `saved` is the activation's result for tanh and sigmoid, which need no bias, else x; bias (cols,) or None.
+    `saved` and the functor are those of `bias_activation`; bias (cols,) or None.
     """
-    choice = _choose(name, d, **attributes)
-    label = f"pushed_{name}"
+    _check(f, d)
+    label = f"pushed_{f.label}"
     check_array(label, "saved", saved)
     numbers, rows, cols = _numbers(label, saved, stream, d, form)
     if bias is not None:
@@ -152,21 +157,22 @@ def activation_jet(
     out = runtime.cupy().empty(_made(saved, d, form), saved.dtype)
     width = widest(cols, saved.itemsize, saved, bias, stream, out)
     arrays, shape = (saved, bias, stream, out), tiles(rows, cols, width, saved.itemsize)
-    instance = f"activation_jet<{choice.functor}, {c_name(label, saved.dtype)}, {width}>"
-    launch(instance, shape, *arrays, choice.a, choice.b, *numbers, rows, cols, label=label)
+    c_name(label, saved.dtype)
+    instance = declare_activation_jet(f.functor, saved.dtype, width)
+    launch(instance, shape, *arrays, members(f, saved.dtype), *numbers, rows, cols, label=label)
     return out
 
 
 def activation_jet_backward(
-    name: str, g: Array, saved: Array, bias: Array | None, stream: Array, d: int, form: int,
-    need: tuple[bool, bool, bool] = (True, True, True), **attributes: Any,
+    f: Applied, g: Array, saved: Array, bias: Array | None, stream: Array, d: int, form: int,
+    need: tuple[bool, bool, bool] = (True, True, True),
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """The gradients of `activation_jet` for saved, bias and stream, of which `need` says which; the others are None.
 
     That of the bias is summed in float32 or wider, over unrounded values.
     """
-    choice, empty = _choose(name, d, **attributes), runtime.cupy().empty
-    label, dtype = f"pushed_{name}_backward", saved.dtype
+    _check(f, d)
+    label, dtype, empty = f"pushed_{f.label}_backward", saved.dtype, runtime.cupy().empty
     check_array(label, "saved", saved)
     check_array(label, "g", g, _made(saved, d, form))
     numbers, rows, cols = _numbers(label, saved, stream, d, form)
@@ -179,19 +185,18 @@ def activation_jet_backward(
     parts = 1 if dbias is None else shape[0][1]
     partials = empty((parts, cols), wide(dtype)) if parts > 1 else None
     arrays = (g, saved, bias, stream, ds, dbias, partials, dstream)
-    instance = f"activation_jet_backward<{choice.functor}, {c_name(label, dtype)}, {width}>"
-    launch(instance, shape, *arrays, choice.a, choice.b, *numbers, rows, cols, label=label)
+    c_name(label, dtype)
+    instance = declare_activation_jet(f.functor, dtype, width, backward=True)
+    launch(instance, shape, *arrays, members(f, dtype), *numbers, rows, cols, label=label)
     if partials is not None:
         sum_columns(partials, dbias, stages=1)
     return ds, dbias, dstream
 
 
-def _choose(name: str, d: int, **attributes: Any) -> Choice:
-    choice = choose(name, **attributes)
-    if choice.functor in STRAIGHT or d > HELD_TANGENTS:
-        raise ValueError(f"activation_jet has no kernel for {name} and {d} tangents, but for at most {HELD_TANGENTS} "
-                         "and activations with a second derivative; use chain_stream")
-    return choice
+def _check(f: Applied, d: int) -> None:
+    if f.functor.flat or d > HELD_TANGENTS:
+        raise ValueError(f"activation_jet has no kernel for {f.label} and {d} tangents, but for at most "
+                         f"{HELD_TANGENTS} and activations with a second derivative; use chain_stream")
 
 
 # ---- local terms -------------------------------------------------------------------------------------

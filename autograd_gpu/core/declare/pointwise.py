@@ -14,8 +14,8 @@
 `formula` takes the place of forward and of the rules: backend/formulas/ derives it and writes its NumPy code, at the
 first call of each. The op of order n computes h * f^(n)(x). It is closed under derivation: its gradient by h is itself,
 and its gradient by x is the op of order n + 1 of g * h. Order 1 is the block with `derivative_of`; ops of higher orders
-are declared when a rule first asks for them, and are not in REGISTRY. Without a CUDA kernel they run as one CuPy call
-per instruction.
+are declared when a rule first asks for them, and are not in REGISTRY. On CUDA each is an instance of elementwise.cu,
+which is compiled at its first call.
 
 Such a block has the words of every other. `types` is FLOAT, `jvp` ELEMENTWISE and `batch` BROADCASTING unless it says
 otherwise. `grad_x = ZERO` beside `derivative_of` declares that f'' is zero. Words of its own:
@@ -36,8 +36,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...backend.arrays.dtypes import FLOATS, float64
-from ...backend.formulas.array_calls import called
 from ...backend.formulas.derivative import times
 from ...backend.formulas.expression import ZERO as NOTHING
 from ...backend.formulas.expression import Expression, StatedFunction, element
@@ -46,6 +44,7 @@ from ...backend.formulas.lowering import Program, lowered
 from ...errors import OpDeclarationError
 from .batch_rules import BROADCASTING
 from .formula_codes import Codes, Products
+from .formula_cuda import CudaCode, gradients_of, products_of
 from .jvp_rules import ELEMENTWISE
 from .op import FLOAT, ZERO
 
@@ -74,7 +73,7 @@ class Family:
         self.saved = "x" if self.slope is None else "out"
         self.names = {0: name}  # order -> the op that has been declared for it
         self.attributes = {**formula.numbers, **formula.options}
-        self.program = functools.cache(self._program)
+        self.program, self.cuda = functools.cache(self._program), CudaCode(self)
 
     def at(self, F: Any, order: int) -> Callable[..., Any]:
         """The function of F that computes h * f^(order), which is declared if nobody has asked for it."""
@@ -111,11 +110,10 @@ class Family:
     def block(self, name: str, order: int, body: dict[str, Any]) -> type:
         """The block of the op of this order, for defop; `body` has the words that were written."""
         words = {"types": FLOAT, "jvp": ELEMENTWISE, "batch": BROADCASTING, **self._functions(name, order)}
-        words |= {"cuda": self._on_cuda(order)}
         if order:
-            words |= {"broadcasts": True, "wide_rules": True, "fused_cuda": None}
+            words |= {"broadcasts": True, "wide_rules": True}
         if body.get("grad_" + self.saved) is ZERO:
-            words.pop("fused", None)
+            words = {key: word for key, word in words.items() if key not in ("fused", "fused_cuda")}
         return type(name, (), {**words, **body})
 
     def outputs(self, products: Products, options: Options, ones: tuple[str, ...] = ()) -> list[Expression]:
@@ -132,23 +130,32 @@ class Family:
         self, products: Products, options: Options, double: bool, ones: tuple[str, ...] = (), library: bool = False
     ) -> Program:
         """The program that computes `outputs`."""
+        return lowered(*self.traced(products, options, ones), double, library)
+
+    def traced(
+        self, products: Products, options: Options, ones: tuple[str, ...] = ()
+    ) -> tuple[list[Expression], list[str]]:  # fmt: skip
+        """The outputs, and the names of the arrays that they are computed from."""
         used = [name for name in ("g", "h") if any(name in factors for factors, _ in products)]
         inputs = [*used, self.saved if any(order for _, order in products) else "x"]
-        return lowered(self.outputs(products, options, ones), inputs, double, library)
+        return self.outputs(products, options, ones), inputs
 
     def _functions(self, name: str, order: int) -> dict[str, Any]:
         """Forward and rules of the op, generated: rules say by their parameters what is saved."""
         file, text = f"<op {name}>", self._source(order)
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        result = Codes(self, name, ((("h",) if order else (), order),))
-        gradients = Codes(self, f"gradients of {name}", ((("g",), order), (("g", "h"), order + 1)))
-        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "alike": _alike}
+        result = Codes(self, name, products_of(order))
+        gradients = Codes(self, f"gradients of {name}", gradients_of(order))
+        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "alike": _alike,
+                                 "CUDA": self.cuda}  # fmt: skip
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
         exec(compile(text, file, "exec"), scope)
-        return {key: value for key, value in scope.items() if key in ("forward", "fused") or key.startswith("grad_")}
+        words = ("forward", "cuda", "fused", "fused_cuda")
+        return {key: value for key, value in scope.items() if key in words or key.startswith("grad_")}
 
     def _source(self, order: int) -> str:
         listed = "".join([f", {name}" for name in self.attributes])
+        named = "".join([f", {name}={name}" for name in self.attributes])
         required = [name for name, default in self.attributes.items() if default is inspect.Parameter.empty]
         words = [name if name in required else f"{name}=default_{name}" for name in self.attributes]
         keywords = ", " + ", ".join(["*", *words]) if words else ""
@@ -158,6 +165,7 @@ class Family:
                 f"def forward(xp, x{keywords}):",
                 f"    code, numbers = RESULT[{key}]",
                 "    return code((x,), numbers)[0]",
+                f"def cuda(xp, x{keywords}): return CUDA.result(0, x{named})",
                 f"def grad_x(F, g, {s}{listed}): return at(F, 1)(g, {s}{listed})",
             ])  # fmt: skip
         key = f"{s}.dtype{listed}"
@@ -167,6 +175,7 @@ class Family:
             f"        h, {s} = alike(h, {s})",
             f"    code, numbers = RESULT[{key}]",
             f"    return code((h, {s}), numbers)[0]",
+            f"def cuda(xp, h, {s}{keywords}): return CUDA.result({order}, h, {s}{named})",
             f"def grad_h(F, g, {s}{listed}): return at(F, {order})(g, {s}{listed})",
             f"def grad_{s}(F, g, h, {s}{listed}): return at(F, {order + 1})(g * h, {s}{listed})",
             f"def fused(F, g, need, h, {s}{listed}):",
@@ -176,19 +185,9 @@ class Family:
             f"        g, h, {s} = alike(g, h, {s})",
             f"    code, numbers = GRADIENTS[{key}]",
             f"    return code((g, h, {s}), numbers)",
+            f"def fused_cuda(F, g, need, h, {s}{listed}):",
+            f"    return CUDA.gradients({order}, g, h, {s}{named}) if all(need) else None",
         ])  # fmt: skip
-
-    def _on_cuda(self, order: int) -> Callable[..., Any]:
-        """forward on CuPy arrays, for an op without a kernel."""
-
-        def forward(xp: Any, *arrays: Any, **attributes: Any) -> Any:
-            if self.integers is not None and arrays[0].dtype not in FLOATS:
-                return self.integers(xp, *arrays, **attributes)
-            options, numbers = self.chosen(attributes)
-            program = self.program(((("h",) * bool(order), order),), options, arrays[0].dtype == float64)
-            return called(program, xp, arrays, **numbers)[0]
-
-        return forward
 
     def chosen(self, attributes: Mapping[str, Any]) -> tuple[Options, dict[str, float]]:
         """The options and the numbers of these attributes; the error of wrong ones."""

@@ -12,7 +12,7 @@ from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, int64
 from ...backend.cpu import numpy_ops
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public
-from .._support.pointwise import one_kernel, pulled
+from .._support.pointwise import one_kernel
 
 
 @defop
@@ -342,7 +342,8 @@ def _nan_to_num_on_cuda(xp, x, *, nan=0.0, posinf=None, neginf=None):
     if x.dtype not in FLOATS:
         return xp.array(x)
     nan, posinf, neginf = _replacements(x.dtype, nan, posinf, neginf)
-    return kernels.pointwise("nan_to_num", kernels.contiguous(x), nan=nan, posinf=posinf, neginf=neginf)
+    f = kernels.written("nan_to_num", nan=nan, posinf=posinf, neginf=neginf)
+    return kernels.elementwise(f, kernels.contiguous(x))[0]
 
 
 @defop
@@ -357,7 +358,7 @@ class nan_to_num:
 
     forward, cuda = _nan_to_num_cpu, _nan_to_num_on_cuda
     def grad_x(F, g, x): return F.where(F.isfinite(x), g, 0.0)
-    def fused_cuda(F, g, need, x): return pulled("nan_to_num", g, x)
+    def fused_cuda(F, g, need, x): return kernels.elementwise(kernels.written("nan_to_num_grad"), *kernels.alike(g, x))
     jvp, batch = ELEMENTWISE, BROADCASTING
     public = "nan_to_num", "nan_to_num_"
     methods = inplace = True

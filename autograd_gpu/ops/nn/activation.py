@@ -1,7 +1,7 @@
 """Common activations: relu, sigmoid, tanh, silu, sine, softsign, tanhshrink.
 
 Gradients of relu, sigmoid and tanh are formulas of the result, which backward saves instead of x. On CUDA an activation
-is one of our kernels (activation_kernels.py), except relu, which is a single CuPy kernel anyway.
+is one launch of a kernel of ours, except relu, which is a single CuPy kernel anyway.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from typing import Any
 
 from ...backend.formulas import expression as formulas
 from ...core.extend import ANY, RECORD, ZERO, Tensor, pointwise, public
-from .._support.pointwise import one_kernel, pulled
-from .activation_kernels import double_backward, grad_forward, value_forward
 
 # ---- relu, sigmoid, tanh -------------------------------------------------------------------------------
 
@@ -46,7 +44,6 @@ class relu_grad:
     """
 
     derivative_of = relu
-    cuda = grad_forward("relu")
     grad_out = ZERO
 
 
@@ -60,7 +57,6 @@ class sigmoid:
 
     def formula(x): return formulas.sigmoid(x)
     def by_result(out): return (1 - out) * out
-    cuda = value_forward("sigmoid")
     public = "sigmoid", "sigmoid_", "special.expit", "nn.functional.sigmoid"
     methods = inplace = True
 
@@ -75,8 +71,6 @@ class sigmoid_grad:
     """
 
     derivative_of = sigmoid
-    cuda = grad_forward("sigmoid")
-    def fused_cuda(F, g, need, h, out): return double_backward("sigmoid", g, need, h, out)
 
 
 @pointwise
@@ -89,7 +83,6 @@ class tanh:
 
     def formula(x): return formulas.tanh(x)
     def by_result(out): return 1 - out * out
-    cuda = value_forward("tanh")
     public = "tanh", "tanh_", "nn.functional.tanh"
     methods = inplace = ufunc = True
 
@@ -104,8 +97,6 @@ class tanh_grad:
     """
 
     derivative_of = tanh
-    cuda = grad_forward("tanh")
-    def fused_cuda(F, g, need, h, out): return double_backward("tanh", g, need, h, out)
 
 
 # ---- silu and sine -------------------------------------------------------------------------------------
@@ -120,7 +111,6 @@ class silu:
     """
 
     def formula(x): return x * formulas.sigmoid(x)
-    cuda = value_forward("silu")
     takes_out = False
     public = True
     torch = "nn.functional.silu"
@@ -136,8 +126,6 @@ class silu_grad:
     """
 
     derivative_of = silu
-    cuda = grad_forward("silu")
-    def fused_cuda(F, g, need, h, x): return double_backward("silu", g, need, h, x)
 
 
 @pointwise
@@ -150,7 +138,6 @@ class sine:
     """
 
     def formula(x, *, frequency=1.0): return formulas.sin(x * frequency)
-    cuda = value_forward("sine")
 
 
 # ---- softsign and tanhshrink ---------------------------------------------------------------------------
@@ -171,8 +158,6 @@ class softsign:
 
     @formulas.with_derivative(_softsign_slope)  # 1 / d - |x| / (d * d) cancels for large x
     def formula(x): return x / (formulas.absolute(x) + 1)
-    cuda = one_kernel("softsign")
-    def fused_cuda(F, g, need, x): return pulled("softsign", g, x)
     takes_out = False
     public = "softsign", "nn.functional.softsign"
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from ...backend.formulas import expression as formulas
 from ...core.extend import pointwise
-from .._support.pointwise import one_kernel, pulled
-from .activation_kernels import double_backward, grad_forward, value_forward
 
 # ---- elu, celu, selu -----------------------------------------------------------------------------------
 
@@ -15,7 +13,7 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 
 
 def _bend(x: Any, alpha: Any, inner: Any, slope: Any) -> Any:
-    return formulas.select(x < 0, formulas.exp(x * inner) * (slope * inner), 0)
+    return formulas.select(x >= 0, 0, formulas.exp(x * inner) * (slope * inner))  # NaN where x is
 
 
 @formulas.with_derivative(_bend)  # 0 at the joint
@@ -38,7 +36,6 @@ class elu:
     """
 
     def formula(x, *, alpha=1.0): return _elu(x, alpha, 1, alpha)
-    cuda = value_forward("elu")
     takes_out = False
     public = "elu", "elu_", "nn.functional.elu_"
     torch = "nn.functional.elu"
@@ -54,8 +51,6 @@ class elu_grad:
     """
 
     derivative_of = elu
-    cuda = grad_forward("elu")
-    def fused_cuda(F, g, need, h, x, alpha): return double_backward("elu", g, need, h, x, alpha=alpha)
 
 
 @pointwise
@@ -74,7 +69,6 @@ class celu:
         if alpha == 0:
             raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
 
-    cuda = value_forward("celu")
     takes_out = False
     public = "celu", "celu_", "nn.functional.celu_"
 
@@ -89,8 +83,6 @@ class celu_grad:
     """
 
     derivative_of = celu
-    cuda = grad_forward("celu")
-    def fused_cuda(F, g, need, h, x, alpha): return double_backward("celu", g, need, h, x, alpha=alpha)
 
 
 @pointwise
@@ -102,8 +94,6 @@ class selu:
     """
 
     def formula(x): return _elu(x, SELU_ALPHA, 1, SELU_ALPHA) * SELU_SCALE
-    cuda = one_kernel("selu")
-    def fused_cuda(F, g, need, x): return pulled("selu", g, x)
     takes_out = False
     public = "selu", "selu_", "nn.functional.selu_"
 
@@ -129,7 +119,6 @@ class softplus:
 
     def formula(x, *, beta=1.0, threshold=20.0):
         return formulas.select(x * beta > threshold, x, _log_of_one_plus_exp(x * beta) / beta)
-    cuda = value_forward("softplus")
     public = "softplus", "nn.functional.softplus"
 
 
@@ -143,9 +132,6 @@ class softplus_grad:
     """
 
     derivative_of = softplus
-    cuda = grad_forward("softplus")
-    def fused_cuda(F, g, need, h, x, beta, threshold):
-        return double_backward("softplus", g, need, h, x, beta=beta, threshold=threshold)
 
 
 @pointwise
@@ -158,8 +144,6 @@ class logsigmoid:
 
     @formulas.with_derivative(lambda x: formulas.sigmoid(-x))
     def formula(x): return formulas.minimum(x, 0) - formulas.log1p(formulas.exp(-formulas.absolute(x)))
-    cuda = one_kernel("logsigmoid")
-    def fused_cuda(F, g, need, x): return pulled("logsigmoid", g, x)
     public = "logsigmoid", "nn.functional.logsigmoid"
     keeps_layout = False
 
@@ -181,8 +165,6 @@ class mish:
     def formula(x):
         e = formulas.exp(formulas.minimum(x, LINEAR_FROM))
         return x * _tanh_of_log(e * (e + 2))
-    cuda = one_kernel("mish")
-    def fused_cuda(F, g, need, x): return pulled("mish", g, x)
     takes_out = False
     public = True
     torch = "nn.functional.mish"

@@ -6,7 +6,6 @@ import math
 
 from ...backend.formulas import expression as formulas
 from ...core.extend import pointwise
-from .activation_kernels import double_backward, grad_forward, value_forward
 
 
 @pointwise
@@ -26,7 +25,6 @@ class gelu:
         if approximate not in ("none", "tanh"):
             raise RuntimeError("approximate argument must be either none or tanh.")
 
-    cuda = value_forward("gelu")
     public = "gelu", "nn.functional.gelu"
 
 
@@ -40,6 +38,3 @@ class gelu_grad:
     """
 
     derivative_of = gelu
-    cuda = grad_forward("gelu")
-    def fused_cuda(F, g, need, h, x, approximate):
-        return double_backward("gelu", g, need, h, x, approximate=approximate)

@@ -29,7 +29,7 @@ from .piecewise_activations import leaky_relu
 
 Array = Any
 
-# The activations by name. The kernels have them by the same names, with the same parameters as keyword arguments.
+# The activations by name.
 ACTIVATIONS: dict[str, Family] = {
     op.family.name: op.family
     for op in (relu, tanh, sigmoid, leaky_relu, elu, celu, gelu, silu, softplus, sine)
@@ -54,9 +54,9 @@ def by_result(activation: str) -> bool:
     return ACTIVATIONS[activation].slope is not None
 
 
-def named(activation: str, parameters: tuple[Any, ...]) -> dict[str, Any]:
-    """The parameters as keyword arguments of the kernels."""
-    return dict(zip(ACTIVATIONS[activation].attributes, parameters, strict=True))
+def applied(activation: str, parameters: tuple[Any, ...]) -> kernels.Applied:
+    """The CUDA code of an activation with its parameters."""
+    return ACTIVATIONS[activation].cuda.activation(*parameters)
 
 
 # ---- passes over arrays ------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def _wide(array: Array | None) -> Array:
 
 def _activated_on_cuda(xp, z, bias, *, activation, parameters=()):
     z, bias = map(kernels.contiguous, (z, bias))
-    return kernels.bias_activation(activation, z, bias, **named(activation, parameters))
+    return kernels.bias_activation(applied(activation, parameters), z, bias)
 
 
 def _activated(xp, z, bias, *, activation, parameters=()):
@@ -87,7 +87,7 @@ def _activated(xp, z, bias, *, activation, parameters=()):
 
 def _grad_and_column_sums_on_cuda(xp, h, saved, bias=None, *, activation, parameters=()):
     h, saved, bias = map(kernels.contiguous, (h, saved, bias))
-    return kernels.bias_activation_backward(activation, h, saved, bias, **named(activation, parameters))
+    return kernels.bias_activation_backward(applied(activation, parameters), h, saved, bias)
 
 
 def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=()):
@@ -138,8 +138,7 @@ def _grad_by_kernel(g, need, saved, bias, activation, parameters):
     if need[1]:
         return None
     g, saved, bias = map(kernels.contiguous, (g, saved, bias))
-    arguments = named(activation, parameters)
-    return kernels.bias_activation_backward(activation, g, saved, bias, need_bias=False, **arguments)
+    return kernels.bias_activation_backward(applied(activation, parameters), g, saved, bias, need_bias=False)
 
 
 def _piecewise_linear_grad_back(F, g, saved, bias, activation, parameters):
@@ -161,8 +160,8 @@ def _double_backward(g, need, h, saved, bias, activation, parameters):
     """The gradients of `smooth_grad` and `piecewise_linear_grad` from one kernel."""
     gg, ggb, h, saved, bias = map(kernels.contiguous, (*g, h, saved, bias))
     need = (need[0], need[1], need[2] and bias is not None)
-    attributes = {"by_result": by_result(activation), **named(activation, parameters)}
-    return kernels.bias_activation_double_backward(activation, gg, ggb, h, saved, bias, need, **attributes)
+    f = applied(activation, parameters)
+    return kernels.bias_activation_double_backward(f, gg, ggb, h, saved, bias, need, by_result(activation))
 
 
 def _jvp(F, t, saved, bias, activation, parameters):

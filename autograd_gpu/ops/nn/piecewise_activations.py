@@ -29,9 +29,7 @@ from ...core.extend import (
 )
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
-from .._support.pointwise import one_kernel, pulled
 from ..shape.reshape import reshape
-from .activation_kernels import grad_forward, value_forward
 
 
 def _chosen_batch(F, n, batched, x, condition, a, b):
@@ -83,7 +81,6 @@ class leaky_relu:
         if gentle:
             return _larger(x, negative_slope)
         return formulas.select(x > 0, x, x * negative_slope)
-    cuda = value_forward("leaky_relu")
     takes_out = False
     public = "leaky_relu", "leaky_relu_", "nn.functional.leaky_relu_"
     torch = "nn.functional.leaky_relu"
@@ -99,7 +96,6 @@ class leaky_relu_grad:
     """
 
     derivative_of = leaky_relu
-    cuda = grad_forward("leaky_relu")
     grad_x = ZERO
 
 
@@ -181,8 +177,6 @@ class hardtanh:
 
     def formula(x, *, min_val=-1.0, max_val=1.0): return _limited(x, min_val, max_val)
     check, integers = _check_limits, _hardtanh_of_integers
-    cuda = one_kernel("hardtanh", _hardtanh_of_integers)
-    def fused_cuda(F, g, need, x, min_val, max_val): return pulled("hardtanh", g, x, min_val=min_val, max_val=max_val)
     types, takes_out = ANY, False
     public = "hardtanh", "hardtanh_", "nn.functional.hardtanh_"
     torch = "nn.functional.hardtanh"
@@ -216,8 +210,6 @@ class hardsigmoid:
     """
 
     def formula(x): return _hardsigmoid(x)
-    cuda = one_kernel("hardsigmoid")
-    def fused_cuda(F, g, need, x): return pulled("hardsigmoid", g, x)
     takes_out = False
     public = True
 
@@ -236,8 +228,6 @@ class hardswish:
 
     @formulas.with_derivative(_hardswish_slope)
     def formula(x): return x * _hardsigmoid(x)
-    cuda = one_kernel("hardswish")
-    def fused_cuda(F, g, need, x): return pulled("hardswish", g, x)
     takes_out = False
     public = True
     torch = "nn.functional.hardswish"
@@ -259,8 +249,6 @@ class hardshrink:
     """
 
     def formula(x, *, lambd=0.5): return formulas.select(formulas.absolute(x) <= lambd, 0, x)
-    cuda = one_kernel("hardshrink")
-    def fused_cuda(F, g, need, x, lambd): return pulled("hardshrink", g, x, lambd=lambd)
     public = "hardshrink", "nn.functional.hardshrink"
     methods = True
 
@@ -286,8 +274,6 @@ class softshrink:
         if lambd < 0:
             raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
 
-    cuda = one_kernel("softshrink")
-    def fused_cuda(F, g, need, x, lambd): return pulled("softshrink", g, x, lambd=lambd)
     public = "softshrink", "nn.functional.softshrink"
 
 
@@ -304,7 +290,6 @@ class threshold:
     """
 
     def formula(x, *, threshold, value): return formulas.select(x <= threshold, value, x)
-    integers, cuda = _threshold_of_integers, one_kernel("threshold", _threshold_of_integers)
-    def fused_cuda(F, g, need, x, threshold, value): return pulled("threshold", g, x, threshold=threshold, value=value)
+    integers = _threshold_of_integers
     types = PROMOTE
     public = "threshold", "threshold_", "nn.functional.threshold_"

@@ -15,9 +15,11 @@ from ... import backend
 from ...backend import kernels
 from ...backend.arrays.step_operands import prepared, turned
 from ...core.extend import RAW, SAME, defop, one_by_one
+from . import activation
 from .recurrence import Carried, folded, joined, narrowed, preceding, steps, times
 
 Array = Any
+FAMILIES = {True: activation.relu.family, False: activation.tanh.family}  # by the flag `relu`
 
 
 def _numpy_step(x, product, relu, out):
@@ -28,7 +30,7 @@ def _numpy_step(x, product, relu, out):
 
 def _cuda_step(x, product, relu, out):
     """`_numpy_step` by a kernel."""
-    kernels.rnn_step("relu" if relu else "tanh", x, product, out)
+    kernels.rnn_step(FAMILIES[relu].cuda.activation(), x, product, out)
 
 
 def _forward(step, xp, x, h0, w_hh, *, sizes, reverse=False, relu=False):
@@ -57,7 +59,7 @@ def _cuda_pull(out, relu):
     dx = backend.namespace(out).empty_like(out)
 
     def pull(at: slice, own: Array | None, to_h: Array) -> None:
-        kernels.rnn_step_backward("relu" if relu else "tanh", own, to_h, out[at], dx[at])
+        kernels.rnn_step_backward(FAMILIES[relu].cuda.activation(), own, to_h, out[at], dx[at])
 
     return dx, pull
 

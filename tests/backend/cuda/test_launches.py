@@ -16,7 +16,7 @@ OPS = {
     "layer_norm": (lambda x, labels: F.layer_norm(x, (64,)), "layer_norm"),
     "rms_norm": (lambda x, labels: F.rms_norm(x, (64,)), "layer_norm"),
     "dropout": (lambda x, labels: F.dropout(x, 0.5), "dropout"),
-    "gelu": (lambda x, labels: F.gelu(x), "bias_activation"),
+    "gelu": (lambda x, labels: F.gelu(x), "elementwise"),
 }
 
 

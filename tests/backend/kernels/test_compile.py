@@ -169,7 +169,8 @@ BY_ROW = {"mean", "rstd", "found"}
 def test_wide_instances_move_sixteen_bytes_at_once(ptx):
     """But for numbers that a row has one of, such as its class or its mean."""
     wide = {name: text for name, text in ptx.items() if re.search(r" [248]>$", name)}
-    assert len(wide) == sum(name.endswith(" 1>") for name in ptx)
+    of_formulas = [name for name in wide if name.startswith("elementwise")]  # few of them are compiled for odd sizes
+    assert len(wide) - len(of_formulas) == sum(name.endswith(" 1>") and name[:11] != "elementwise" for name in ptx)
     for name, text in wide.items():
         moves = re.findall(WIDE_MOVES.get(name.partition("<")[0], r"ld\.global\S*"), text)
         if any(p.kind == "read" and p.name in BY_ROW for p in kernels.INSTANCES[name].parameters):

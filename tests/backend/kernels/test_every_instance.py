@@ -9,25 +9,24 @@ import math
 import re
 from collections import defaultdict
 
+import formula_functors as functors
 import kernel_references as references
 import numpy as np
 import pytest
-from activation_cases import CASES, POINTWISE
+from activation_cases import CASES, applied
 from emulated import DTYPES, assert_close, assert_same, quarters
 
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
-from autograd_gpu.backend.kernels.activations import choose
 from autograd_gpu.backend.kernels.foreach import FUNCTIONS
-from autograd_gpu.backend.kernels.pointwise import WITHOUT_PULL
-from autograd_gpu.backend.kernels.pointwise import choose as pointwise_choice
 from autograd_gpu.backend.kernels.quantize import STRUCTS
 from autograd_gpu.backend.kernels.recurrent import GATES, KERNELS
 from autograd_gpu.backend.kernels.row_statistic import STATISTICS
 from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
+functors.declare()
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 PAIR = [(6, 16), (5, 3)]  # read 16 bytes at a time, and by element
 SHARED = [(1, 70000), (2, 70001)]  # the same of rows in several parts
@@ -40,7 +39,7 @@ def group_of(name):
     if file in ("column_sum.cu", "row_sum.cu"):  # they are of two dtypes
         return file, "", ""
     c_type = next((word for word in words[1:] if word in TYPES), "")
-    by_functor = file in ("bias_activation.cu", "pointwise.cu") or words[0].startswith("activation_jet")
+    by_functor = file == "bias_activation.cu" or words[0].startswith("activation_jet")
     functor = words[1] if by_functor else ""
     return file, c_type, functor
 
@@ -49,12 +48,11 @@ GROUPS = defaultdict(set)
 for instance in kernels.INSTANCES:
     GROUPS[group_of(instance)].add(instance)
 PLAIN = (
-    "cross_entropy.cu", "dropout.cu", "list_norm.cu", "recurrent.cu", "row_statistic.cu", "second_order.cu",
-    "softmax.cu",
+    "cross_entropy.cu", "dropout.cu", "elementwise.cu", "list_norm.cu", "recurrent.cu", "row_statistic.cu",
+    "second_order.cu", "softmax.cu",
 )  # fmt: skip
 EMULATED = {(file, "float", "") for file in PLAIN}
 EMULATED |= {(file, "float", "Silu") for file in ("bias_activation.cu", "second_order.cu")}
-EMULATED |= {("pointwise.cu", "float", "Mish")}
 
 
 def parameters():
@@ -88,18 +86,18 @@ def normal(dtype, *shape):
 
 
 def bias_activation(on, dtype, functor):
-    for name, how in [case for case in CASES if choose(case[0], **case[1]).functor == functor]:
+    for name, how in [case for case in CASES if applied(case).functor.name == functor]:
+        f = applied((name, how))
         for shape in PAIR:
             x, g, gg = (normal(dtype, *shape) for _ in range(3))
             bias, ggb = normal(dtype, shape[1]), normal(dtype, shape[1])
             out = references.bias_activation(name, x, bias, **how)
-            near([kernels.bias_activation(name, *on(x, bias), **how)], [out], dtype)
-            from_result = functor in ("Relu", "Tanh", "Sigmoid")
-            operands = (g, out, None) if from_result else (g, x, bias)
-            result = kernels.bias_activation_backward(name, *on(*operands), **how)
+            near([kernels.bias_activation(f, *on(x, bias))], [out], dtype)
+            operands = (g, out, None) if f.functor.from_result else (g, x, bias)
+            result = kernels.bias_activation_backward(f, *on(*operands))
             expected = references.bias_activation_backward(name, *operands, **how)
             near(result, expected, dtype, how.get("frequency", 1))
-            result = kernels.bias_activation_double_backward(name, *on(gg, ggb, *operands), **how)
+            result = kernels.bias_activation_double_backward(f, *on(gg, ggb, *operands))
             expected = references.bias_activation_double_backward(name, gg, ggb, *operands, **how)
             near(result, expected, dtype, how.get("frequency", 1) ** 2)
 
@@ -111,14 +109,19 @@ def column_sum(on, dtype, _):
             assert_same(to_numpy(kernels.column_sum(on(x))), references.column_sum(x))
 
 
-def pointwise(on, dtype, functor):
-    for name, how in [case for case in POINTWISE if pointwise_choice(case[0], **case[1])[0] == functor]:
-        for shape in PAIR:
-            x, g = abs(normal(dtype, *shape)) + dtype.type(0.25), normal(dtype, *shape)
-            near([kernels.pointwise(name, on(x), **how)], [references.pointwise(name, x, **how)], dtype)
-            if functor not in WITHOUT_PULL:
-                result = kernels.pointwise_backward(name, *on(g, x), **how)
-                near([result], [references.pointwise_backward(name, g, x, **how)], dtype)
+def elementwise(on, dtype, _):
+    for name, how in functors.CASES + functors.WRITTEN:
+        for shape in PAIR if name in functors.ALL_TYPES else PAIR[:1] if dtype.itemsize > 2 else ():
+            x, g, h = abs(normal(dtype, *shape)) + dtype.type(0.25), normal(dtype, *shape), normal(dtype, *shape)
+            out = references.elementwise(name, x, **how)
+            near(kernels.elementwise(functors.value_of(name, **how), on(x)), [out], dtype)
+            saved, scale = out if functors.from_result(name) else x, how.get("frequency", 1)
+            gradient, gradients = functors.gradient_of(name, **how), functors.gradients_of(name, **how)
+            if gradient is not None:
+                expected = [references.elementwise_gradient(name, g, saved, **how)]
+                near(kernels.elementwise(gradient, *on(g, saved)), expected, dtype, scale)
+            if gradients is not None:  # the second one is covered by tests of derivatives
+                near(kernels.elementwise(gradients, *on(g, h, saved))[:1], expected, dtype, scale)
 
 
 def gather(on, _, functor):
@@ -160,13 +163,14 @@ def _streams(on, dtype, functor, form, d, shape):
         t = stream[:, :d].copy()
         near([kernels.local_terms(*on(g, f1, t))], [references.local_terms(g, f1, t)], dtype, 20)
         return
-    for name, how in [case for case in CASES if choose(case[0], **case[1]).functor == functor]:
-        saved = 1 / (2 + abs(f1)) if functor in ("Tanh", "Sigmoid") else f1 / dtype.type(how.get("frequency", 1))
-        bias = None if functor in ("Tanh", "Sigmoid") else f2[0] / dtype.type(64)
+    for name, how in [case for case in CASES if applied(case).functor.name == functor]:
+        f = applied((name, how))
+        saved = 1 / (2 + abs(f1)) if f.functor.from_result else f1 / dtype.type(how.get("frequency", 1))
+        bias = None if f.functor.from_result else f2[0] / dtype.type(64)
         scale, operands = 8 * how.get("frequency", 1) ** 2, (saved.astype(dtype), bias, stream / dtype.type(64))
-        result = kernels.activation_jet(name, *on(*operands), d, form, **how)
+        result = kernels.activation_jet(f, *on(*operands), d, form)
         near([result], [references.activation_jet(name, *operands, d, form, **how)], dtype, scale)
-        result = kernels.activation_jet_backward(name, *on(g / dtype.type(64), *operands), d, form, **how)
+        result = kernels.activation_jet_backward(f, *on(g / dtype.type(64), *operands), d, form)
         expected = references.activation_jet_backward(name, g / dtype.type(64), *operands, d, form, **how)
         near(result, expected, dtype, 4 * scale)
 
@@ -296,13 +300,13 @@ def recurrent(on, dtype, _):
         reads, writes = [{name: gates.get(name, 1) * units for name in side} for side in KERNELS[kernel]]
         operands = [normal(dtype, *((cols,) if name == "bias" else (rows, cols))) for name, cols in reads.items()]
         outs = [on(np.zeros((rows, cols), dtype)) for cols in writes.values()]
-        getattr(kernels, kernel)(*activation, *on(*operands), *outs)
+        getattr(kernels, kernel)(*[functors.activation(name) for name in activation], *on(*operands), *outs)
         near(outs, getattr(references, kernel)(*activation, *operands), dtype, 4)
 
 
 FAMILIES = [
-    bias_activation, column_sum, cross_entropy, dropout, foreach, gamma_slope, gather, layer_norm, list_norm,
-    optimizer_step, pointwise, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
+    bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather, layer_norm,
+    list_norm, optimizer_step, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

@@ -48,7 +48,7 @@ def dtype_of(name):
 
 def traffic(name, size, offset):
     """Bytes read and written with arrays of `size` elements, one block's work."""
-    file, _, parameters, _ = kernels.INSTANCES[name]
+    file, _, parameters, *_ = kernels.INSTANCES[name]
     reads, writes, _ = documented(name)
     dtype = dtype_of(name)
     lists = Lists([[np.ones(size, dtype)] for _ in {*reads, *writes}], [offset])

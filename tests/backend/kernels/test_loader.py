@@ -10,17 +10,20 @@ from collections import Counter
 from types import SimpleNamespace
 
 import emulated
+import formula_functors
 import numpy as np
 import pytest
 from checkout import ROOT
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.cuda import runtime
-from autograd_gpu.backend.kernels import constants, instances, launcher, loader, scalars
+from autograd_gpu.backend.formulas.cuda_code import Functor
+from autograd_gpu.backend.kernels import constants, functors, instances, launcher, loader, scalars
 from autograd_gpu.backend.kernels.scalars import Scalars
 from autograd_gpu.backend.kernels.tiles import MOST_BLOCKS
 
 pytestmark = pytest.mark.cpu
+formula_functors.declare()
 
 
 def test_import_reads_no_kernel_and_no_cupy():
@@ -71,6 +74,25 @@ def test_source_has_each_header_once_and_the_lines_of_the_disk(tmp_path, monkeyp
     ]  # fmt: skip
 
 
+def test_functors_of_formulas_take_the_place_of_an_include(tmp_path, monkeypatch):
+    """Those that the instances name, each once, with a line of their own for error messages."""
+    inside = installed(tmp_path, monkeypatch)
+    (inside / "include").mkdir(parents=True)
+    (inside / "a.cu").write_text('#include "formulas/elementwise.cuh"\nint a;\n')
+    text = "// one\nstruct One {};\n"
+    monkeypatch.setattr(instances, "INSTANCES", {})
+    for module in (functors, loader):
+        monkeypatch.setattr(module, "INSTANCES", instances.INSTANCES)
+    for width in (1, 4):
+        functors.declare_for(Functor("One", text), f"one<{width}>", "a.cu", "one", (), "")
+    assert kernels.source("a.cu", ["one<1>", "one<4>"]).splitlines()[1:] == [
+        '#line 1 "a.cu"', '#line 1 "formulas/elementwise.cuh"', "// one", "struct One {};", '#line 2 "a.cu"', "int a;",
+    ]  # fmt: skip
+    assert "One" not in kernels.source("a.cu")
+    with pytest.raises(ValueError, match="one<4> is declared by two formulas; rename an op"):
+        functors.declare_for(Functor("One", "// another"), "one<4>", "a.cu", "one", (), "")
+
+
 def test_constants_stand_on_top_of_every_source_and_nowhere_else(monkeypatch):
     monkeypatch.setattr(constants, "CHUNK", 4096)
     top = kernels.source("foreach.cu").partition("\n")[0]
@@ -85,7 +107,7 @@ def test_constants_stand_on_top_of_every_source_and_nowhere_else(monkeypatch):
 @pytest.mark.parametrize("file", sorted({instance[0] for instance in kernels.INSTANCES.values()}))
 def test_declared_parameters_are_those_of_the_compiler(file):
     module = emulated.compiled(file, "none")
-    for name, (home, _, parameters, _) in kernels.INSTANCES.items():
+    for name, (home, _, parameters, *_) in kernels.INSTANCES.items():
         if home == file:
             declared = [
                 (p.kind, p.dtype.itemsize if p.kind in ("scalar", "struct") else 8, p.dtype in kernels.C_NAMES)
@@ -197,6 +219,11 @@ def recorder(monkeypatch):
     result = Recorder()
     monkeypatch.setattr(runtime, "cupy", lambda: result.ask("cupy", result))
     monkeypatch.setattr(runtime, "current", type(runtime.current)())
+    arrays = [instances.Parameter(name, kind, np.dtype("float32"), name == "bias")
+              for name, kind in (("x", "read"), ("bias", "read"), ("out", "write"), ("a", "scalar"), ("b", "scalar"))]
+    parameters = (*arrays, *instances.SIZE)
+    scaled = instances.Instance("column_sum.cu", "scaled", parameters, "scaled", None)
+    monkeypatch.setitem(kernels.INSTANCES, SCALED, scaled)
     return result
 
 
@@ -207,13 +234,14 @@ def array(dtype="float32", contiguous=True, device=0):
 
 
 ONE_BLOCK = (1, 1), (1, 256)
+SCALED = "scaled<float, 4>"
 
 
 def test_every_argument_has_the_type_of_its_parameter(recorder):
     x, out = array(), array()
-    launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, x, None, out, 0.5, 1, 3, np.int32(4))
+    launcher.launch(SCALED, ONE_BLOCK, x, None, out, 0.5, 1, 3, np.int32(4))
     ((name, grid, block, arguments),) = recorder.launched
-    assert (name, grid, block) == ("bias_activation<Relu, float, 4>", *ONE_BLOCK)
+    assert (name, grid, block) == (SCALED, *ONE_BLOCK)
     assert arguments[:3] == [x, None, out]
     assert [(type(value.number), value.number) for value in arguments[3:]] == [
         (np.float32, 0.5), (np.float32, 1), (np.int64, 3), (np.int64, 4),
@@ -226,7 +254,7 @@ def test_a_launch_asks_for_the_device_and_nothing_else(recorder):
 
     def launch(rows):
         recorder.asked.clear()
-        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, x, bias, out, 0.5, -0.0, rows, 4)
+        launcher.launch(SCALED, ONE_BLOCK, x, bias, out, 0.5, -0.0, rows, 4)
         return recorder.asked
 
     first = launch(3)
@@ -260,7 +288,7 @@ def test_numbers_of_other_types_are_read_in_the_parameters(recorder):
 def scalars_of(recorder, *values):
     """What launches get for `values` of a float32 parameter."""
     for value in values:
-        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, array(), None, array(), value, 0, 1, 4)
+        launcher.launch(SCALED, ONE_BLOCK, array(), None, array(), value, 0, 1, 4)
     return [arguments[3] for _, _, _, arguments in recorder.launched]
 
 
@@ -291,25 +319,25 @@ def test_every_type_of_a_parameter_has_its_numbers():
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
-        (array("float64"), TypeError, "bias_activation: x must be float32, not float64; convert"),
-        (array(contiguous=False), ValueError, "bias_activation: x must be contiguous; copy"),
+        (array("float64"), TypeError, "scaled: x must be float32, not float64; convert"),
+        (array(contiguous=False), ValueError, "scaled: x must be contiguous; copy"),
         (array(device=1), RuntimeError, r"x is on cuda:1, but the current device is cuda:0; .*Device\(1\)"),
     ],
 )
 def test_array_of_another_kind_is_refused(recorder, wrong, error, text):
     with pytest.raises(error, match=text):
-        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, wrong, None, array(), 0, 0, 1, 4)
+        launcher.launch(SCALED, ONE_BLOCK, wrong, None, array(), 0, 0, 1, 4)
     assert not recorder.launched
 
 
 def test_wrong_number_of_arguments_is_refused(recorder):
     with pytest.raises(ValueError, match="argument"):
-        launcher.launch("bias_activation<Relu, float, 4>", ONE_BLOCK, array(), None, array(), 1)
+        launcher.launch(SCALED, ONE_BLOCK, array(), None, array(), 1)
 
 
 @pytest.mark.parametrize("grid", [(0, 1), (1, 0)])
 def test_empty_grid_launches_nothing(recorder, grid):
-    launcher.launch("bias_activation<Relu, float, 4>", (grid, (1, 256)), array(), None, array(), 0, 0, 0, 4)
+    launcher.launch(SCALED, (grid, (1, 256)), array(), None, array(), 0, 0, 0, 4)
     assert not recorder.compiled
 
 

@@ -3,6 +3,7 @@
 import re
 
 import emulated
+import formula_functors
 import kernel_references as references
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from checkout import ROOT
 from emulated import ORDERS, Placed, assert_close, unset, width_of
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.recurrent import ACTIVATIONS, GATES, KERNELS
+from autograd_gpu.backend.kernels.recurrent import GATES, KERNELS
 
 pytestmark = pytest.mark.cpu
+formula_functors.declare()
 CLOSE = {"float64": 1e-14, "float32": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}
 SHAPES = [(1, 1), (2, 3), (5, 16), (37, 24), (300, 8), (0, 8)]
 CASES = [(kernel, None) for kernel in KERNELS if not kernel.startswith("rnn")]
-CASES += [(kernel, name) for kernel in KERNELS if kernel.startswith("rnn") for name in ACTIVATIONS]
+CASES += [(kernel, name) for kernel in KERNELS if kernel.startswith("rnn") for name in ("relu", "tanh")]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(filter(None, case)))
@@ -44,7 +46,7 @@ def run(case, arrays, offset=0, **how):
     gates = GATES[kernel.partition("_")[0]]
     placed = [None if arrays[name] is None else Placed(arrays[name], offset) for name in reads]
     outs = [unset((rows, gates.get(name, 1) * units), like.dtype, offset) for name in writes]
-    functor = "" if activation is None else f"{ACTIVATIONS[activation]}, "
+    functor = "" if activation is None else f"{activation.capitalize()}, "
     instance = f"{kernel}<{functor}{kernels.C_NAMES[like.dtype]}, {width}>"
     emulated.launch(instance, kernels.tiles(rows, units, width, like.itemsize), *placed, *outs, rows, units, **how)
     return [out.result() for out in outs]
@@ -116,7 +118,7 @@ def test_bytes_are_as_documented(kernel, reads, writes, total, monkeypatch):
 
     def moved(times):
         run(case, given(kernel, 64 * times, 64, np.dtype("float32")), check="races")
-        functor = "" if case[1] is None else f"{ACTIVATIONS[case[1]]}, "
+        functor = "" if case[1] is None else f"{case[1].capitalize()}, "
         instance = f"{kernel}<{functor}float, 4>"
         return sum(emulated.compiled("recurrent.cu", "races").kernels[instance].traffic()) / (64 * 64)
 

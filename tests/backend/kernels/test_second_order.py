@@ -6,13 +6,13 @@ import emulated
 import kernel_references as references
 import numpy as np
 import pytest
-from activation_cases import CASES, IDS, from_result, has_second_derivative
+from activation_cases import CASES, IDS, applied, from_result, has_second_derivative
+from activation_cases import numbers as members
 from checkout import ROOT
 from emulated import Placed, assert_close, unset, width_of
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels import constants, second_order
-from autograd_gpu.backend.kernels.activations import choose
 
 pytestmark = pytest.mark.cpu
 FULL, DIAGONAL, LAPLACIAN = constants.FULL_HESSIAN, constants.DIAGONAL, constants.LAPLACIAN
@@ -80,18 +80,18 @@ def chained_back(g, f1, f2, stream, d, form, offset=0, held=None, need=(True, Tr
 
 
 def pushed(case, saved, bias, stream, d, form, offset=0, **how):
-    width, (_, functor, a, b) = width_of(saved, offset), choose(case[0], **case[1])
+    width, functor = width_of(saved, offset), applied(case).functor.name
     out = unset((len(saved), d + len(kernels.stream_groups(d, form)), saved.shape[1]), saved.dtype, offset)
     shape = kernels.tiles(*saved.shape, width, saved.itemsize)
     bias = None if bias is None else Placed(bias, offset)
     name = f"activation_jet<{functor}, {kernels.C_NAMES[saved.dtype]}, {width}>"
-    operands = Placed(saved, offset), bias, Placed(stream, offset), out, a, b, *numbers(saved, stream, d, form)
-    emulated.launch(name, shape, *operands, **how)
+    arrays = Placed(saved, offset), bias, Placed(stream, offset), out
+    emulated.launch(name, shape, *arrays, members(case, saved.dtype), *numbers(saved, stream, d, form), **how)
     return out.result()
 
 
 def pushed_back(case, g, saved, bias, stream, d, form, offset=0, need=(True, True, True), parts=None, **how):
-    width, (_, functor, a, b) = min(width_of(saved, offset), 4), choose(case[0], **case[1])
+    width, functor = min(width_of(saved, offset), 4), applied(case).functor.name
     (rows, cols), dtype = saved.shape, saved.dtype
     (across, default), block = kernels.sum_tiles(rows, cols, width, saved.itemsize)
     parts = parts or default
@@ -101,7 +101,8 @@ def pushed_back(case, g, saved, bias, stream, d, form, offset=0, need=(True, Tru
     bias = None if bias is None else Placed(bias, offset)
     name = f"activation_jet_backward<{functor}, {kernels.C_NAMES[dtype]}, {width}>"
     arrays = Placed(g, offset), Placed(saved, offset), bias, Placed(stream, offset), ds, dbias, partials, dstream
-    emulated.launch(name, ((across, parts), block), *arrays, a, b, *numbers(saved, stream, d, form), **how)
+    arguments = *arrays, members(case, dtype), *numbers(saved, stream, d, form)
+    emulated.launch(name, ((across, parts), block), *arguments, **how)
     if partials is not None:
         dbias = Placed(partials.result().sum(0).astype(dtype))
     return [None if out is None else out.result() for out in (ds, dbias, dstream)]
@@ -202,7 +203,7 @@ def test_each_gradient_of_a_curve_alone(dtype, alone):
 
 def test_references_are_the_third_derivatives(case):
     """third is the derivative of the second derivative by what is saved."""
-    act, (_, _, a, b) = references.ACTIVATIONS[choose(case[0], **case[1]).functor], choose(case[0], **case[1])
+    act, a, b = references.choose(case[0], **case[1])
     s, step = np.linspace(0.1, 0.9, 9) if from_result(case) else np.linspace(-1.55, 1.35, 9), 1e-5
     slope = (act.second_derivative(s + step, a, b) - act.second_derivative(s - step, a, b)) / (2 * step)
     np.testing.assert_allclose(act.third(s, a, b), slope, rtol=1e-6, atol=1e-6 * scale(case))

@@ -3,6 +3,7 @@
 import re
 
 import emulated
+import formula_functors
 import numpy as np
 import pytest
 from checkout import ROOT
@@ -10,9 +11,9 @@ from emulated import Placed
 from selection import where
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.activations import STRAIGHT
 
 pytestmark = pytest.mark.cpu
+formula_functors.declare()
 TEXT = (ROOT / "docs" / "kernels.md").read_text()
 SECTION = TEXT.partition("## Bytes per element")[2].partition("## ")[0]
 ROWS = re.findall(r"^\| `(\w+)`( of [^|]*)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECTION, re.MULTILINE)
@@ -22,14 +23,19 @@ ALONG = (  # threads walk along rows
     "row_statistic", "row_sum", "row_variance", "softmax", "softmax_backward", "cross_entropy",
     "cross_entropy_backward", "channel_dropout",
 )  # fmt: skip
+ARRAYS = {"second", "third", "other"}  # of elementwise
 ZEROS = dict.fromkeys(("by_result", "smoothing", "reduction"), 0)
 
 
 def documented(name):
     """What the page says of an instance: the arrays that it reads and writes, and bytes per element by dtype."""
-    kernel, functor = name.partition("<")[0], re.split("[<,]", name)[1]
-    flat = kernel == "bias_activation_double_backward" and functor in STRAIGHT
-    (row,) = [row for row in ROWS if row[0] == kernel and bool(row[1]) == flat]
+    kernel, functor = name.partition("<")[0], kernels.INSTANCES[name].functor
+    rows = [row for row in ROWS if row[0] == kernel]
+    if kernel == "elementwise":
+        rows = [rows[functor.inputs - 1]]
+    elif len(rows) > 1:
+        rows = [row for row in rows if bool(row[1]) == functor.flat]
+    (row,) = rows
     reads, writes = [re.findall(r"\w+", cell) for cell in row[2:4]]
     float32, half, float64 = [int(cell) for cell in row[4].split("|")[:3]]
     return reads, writes, {"float32": float32, "float16": half, "bfloat16": half, "float64": float64}
@@ -37,18 +43,20 @@ def documented(name):
 
 def argument(parameter, shape, matrices, in_turns):
     """A matrix, a vector that is long enough for rows and columns, or a number."""
+    if parameter.kind == "struct":
+        return np.ones(1, parameter.dtype)
     if parameter.kind == "scalar":
         return {"rows": shape[0], "cols": shape[1], **ZEROS}.get(parameter.name, 1)
     if parameter.name == "partials":  # of a grid of 8 parts, for two vectors
         return Placed(np.ones((8, 2 * shape[1]), parameter.dtype)) if in_turns else None
-    if parameter.name == "found":  # a row is in one part
-        return None
+    if parameter.name == "found" or (parameter.optional and parameter.name in ARRAYS - set(matrices)):
+        return None  # a row is in one part; a functor has fewer arrays
     return Placed(np.ones(shape if parameter.name in matrices else max(shape), parameter.dtype))
 
 
 def traffic(name, times):
     """Bytes that an instance reads and writes of a matrix, `times` as long where its threads walk."""
-    file, kernel, parameters, _ = kernels.INSTANCES[name]
+    file, kernel, parameters, *_ = kernels.INSTANCES[name]
     along, wide = kernel in ALONG, not name.endswith(" 1>")
     shape = (64, COLS * times) if along else (64 * times, COLS)
     reads, writes, _ = documented(name)
@@ -62,7 +70,7 @@ def traffic(name, times):
 
 def per_row(name, kind):
     """Bytes of the statistics of 128 rows: one thread writes them, and every thread reads them that takes a strip."""
-    _, kernel, parameters, _ = kernels.INSTANCES[name]
+    _, kernel, parameters, *_ = kernels.INSTANCES[name]
     sizes = [p.dtype.itemsize for p in parameters if p.name in ("mean", "rstd") and p.kind == kind]
     width = 1 if name.endswith(" 1>") else kernels.VECTOR // parameters[0].dtype.itemsize
     readers = 32 if kernel == "layer_norm_backward" else COLS // width
@@ -96,7 +104,7 @@ LONGER = {kernel: [float(cell) for cell in cells.split("|")] for kernel, cells i
 def test_longer_rows(kernel):
     """The difference of one row and one twice as long, of which a block holds the same number of elements."""
     name = f"{kernel}<float, 4>"
-    file, _, parameters, _ = kernels.INSTANCES[name]
+    file, _, parameters, *_ = kernels.INSTANCES[name]
     reads, writes, _ = documented(name)
 
     def moved(cols):
@@ -122,7 +130,7 @@ def test_rows_in_parts(kernel, logarithm, cells):
         total = 0
         for kernel_name in (f"{kernel}_parts", kernel):
             name = f"{kernel_name}<float, 4>"
-            file, _, parameters, _ = kernels.INSTANCES[name]
+            file, _, parameters, *_ = kernels.INSTANCES[name]
             numbers = {"rows": 1, "cols": cols, "logarithm": bool(logarithm), "centered": 1, "safe": 0, "eps": 0}
             arrays = {p.name: Placed(np.ones((1, cols), p.dtype)) for p in parameters if p.kind != "scalar"}
             absent = {"weight", "bias", "dweight", "dbias", "partials"}
@@ -149,7 +157,7 @@ RANDOM = {kernel: set(map(int, re.findall(r"\d+", cell))) for kernel, cell in DR
 
 def per_number(name):
     """Bytes that an instance moves for each random number, from two lengths on one grid."""
-    file, _, parameters, _ = kernels.INSTANCES[name]
+    file, _, parameters, *_ = kernels.INSTANCES[name]
 
     def moved(length):
         arrays = [Placed(np.ones(length, p.dtype)) if p.kind != "scalar" else 1 for p in parameters[:-1]]

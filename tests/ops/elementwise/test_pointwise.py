@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
-from activation_cases import POINTWISE
+from formula_functors import CASES as FORMULAS
+from formula_functors import WRITTEN, gradient_of
 
 import autograd_gpu as ag
-from autograd_gpu.backend.kernels.pointwise import WITHOUT_PULL, choose
 
-CASES = [*POINTWISE, ("relu6", {})]
-IDS = [name for name, _ in CASES]
-DTYPES = ag.float32, ag.bfloat16
+CASES = [*(case for case in FORMULAS if case[0] != "sine"), *WRITTEN, ("relu6", {})]
+TYPED = [(case, dtype) for case in CASES for dtype in (ag.float32, ag.bfloat16)
+         if dtype == ag.float32 or case[0] in ("mish", "nan_to_num")]  # each is a compilation
+SMOOTH = ("mish", "gelu", "softplus", "hardswish", "nan_to_num", "relu6")
 
 
 def pulls(case):
-    return case[0] == "relu6" or choose(case[0], **case[1])[0] not in WITHOUT_PULL
+    return case[0] == "relu6" or gradient_of(case[0], **case[1]) is not None
 
 
 def called(case, x):
@@ -25,8 +26,7 @@ def leaf(device, dtype=ag.float32):
 
 
 @pytest.mark.emulated
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize(("case", "dtype"), TYPED, ids=lambda of: of[0] if isinstance(of, tuple) else str(of))
 def test_one_launch(launches, device, case, dtype):
     x = leaf(device, dtype)
     with launches() as forward:
@@ -46,10 +46,21 @@ def test_halves_of_glu_are_operands_of_one_kernel(launches, device):
     assert found.total == 1, found.kernels
 
 
+@pytest.mark.emulated
+def test_derivatives_of_every_order_are_one_launch(launches, device):
+    """An order without an op of its own is one more instance, which is compiled when it is first asked for."""
+    y = leaf(device)
+    x, g = y, ag.ones_like(y)
+    for order in range(4):
+        with launches() as found:
+            y = ag.nn.functional.mish(x) if order == 0 else ag.autograd.grad(y, x, g, create_graph=True)[0]
+        names = [name for name in found.kernels if name.startswith("elementwise<Mish")]
+        assert len(names) == 1, found.kernels
+
+
 @pytest.mark.cuda
-@pytest.mark.parametrize("case", [case for case in CASES if pulls(case)], ids=[c[0] for c in CASES if pulls(c)])
+@pytest.mark.parametrize("case", [case for case in CASES if case[0] in SMOOTH], ids=lambda case: case[0])
 def test_second_derivatives_are_those_of_the_cpu(device, case):
-    """They come from the rules, also where the first derivative was a kernel."""
     found = []
     for place in (device, "cpu"):
         x = leaf(place, ag.float64)

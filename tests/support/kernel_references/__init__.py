@@ -9,16 +9,16 @@ from autograd_gpu.backend.cpu.cross_entropy import cross_entropy, cross_entropy_
 from autograd_gpu.backend.cpu.dropout import dropout, mask_bits
 from autograd_gpu.backend.cpu.gamma_slope import gamma_slope
 
-from .activations import ACTIVATIONS
+from .activations import choose
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
 from .column_sum import column_sum
+from .elementwise import elementwise, elementwise_gradient
 from .foreach import foreach
 from .gather import gather
 from .layer_norm import layer_norm, layer_norm_backward
 from .list_norm import limit_norm, list_norm
 from .nll import nll, nll_backward
 from .optimizer_step import adam_step, sgd_step
-from .pointwise import pointwise, pointwise_backward
 from .quantize import dequantize, quantize
 from .random import random_integers, random_numbers
 from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
@@ -34,7 +34,6 @@ from .second_order import (
 from .softmax import softmax, softmax_backward
 
 __all__ = [
-    "ACTIVATIONS",
     "activation_jet",
     "activation_jet_backward",
     "adam_step",
@@ -43,11 +42,14 @@ __all__ = [
     "bias_activation_double_backward",
     "chain_stream",
     "chain_stream_backward",
+    "choose",
     "column_sum",
     "cross_entropy",
     "cross_entropy_backward",
     "dequantize",
     "dropout",
+    "elementwise",
+    "elementwise_gradient",
     "foreach",
     "gamma_slope",
     "gather",
@@ -63,8 +65,6 @@ __all__ = [
     "mask_bits",
     "nll",
     "nll_backward",
-    "pointwise",
-    "pointwise_backward",
     "quantize",
     "random_integers",
     "random_numbers",

@@ -1,14 +1,14 @@
-"""The activations of kernels/include/activations.cuh, by their functors.
+"""The activations of bias_activation.cu, written by hand: nothing here is made of the ops' formulas.
 
-Every activation has two scalar parameters, `a` and `b`, which it may ignore. `s` is the value saved by the forward: the
-result if `from_result`, else x + bias.
+Every activation has two parameters, `a` and `b`, which it may ignore. `s` is the value saved by the forward: the result
+if `from_result`, else x + bias.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -163,3 +163,30 @@ ACTIVATIONS = {
         third=lambda z, w, b: np.cos(z * w) * (-w * w * w),
     ),
 }
+
+# By the names of the ops, with the ops' attributes as parameters: the entry of ACTIVATIONS, a and b.
+NAMES: dict[str, Callable[..., tuple[str, float, float]]] = {
+    "relu": lambda: ("Relu", 0, 0),
+    "leaky_relu": lambda negative_slope=0.01: ("LeakyRelu", negative_slope, 0),
+    "elu": lambda alpha=1.0: ("Elu", alpha, 1),
+    "celu": lambda alpha=1.0: ("Elu", alpha, 1 / alpha),
+    "gelu": lambda approximate="none": ("Gelu" if approximate == "none" else "GeluTanh", 0, 0),
+    "silu": lambda: ("Silu", 0, 0),
+    "tanh": lambda: ("Tanh", 0, 0),
+    "sigmoid": lambda: ("Sigmoid", 0, 0),
+    "softplus": lambda beta=1.0, threshold=20.0: ("Softplus", beta, threshold),
+    "sine": lambda frequency=1.0: ("Sine", frequency, 0),
+}
+
+
+class Choice(NamedTuple):
+    """An activation with its parameters."""
+
+    act: Activation
+    a: float
+    b: float
+
+
+def choose(name: str, **attributes: Any) -> Choice:
+    entry, a, b = NAMES[name](**attributes)
+    return Choice(ACTIVATIONS[entry], a, b)

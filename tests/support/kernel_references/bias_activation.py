@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from autograd_gpu.backend.arrays.dtypes import wide
-from autograd_gpu.backend.kernels.activations import Choice, choose
 
-from .activations import ACTIVATIONS
+from .activations import Choice, choose
 from .column_sum import column_sum
 
 
 def bias_activation(name: str, x: np.ndarray, bias: np.ndarray | None = None, **attributes: Any) -> np.ndarray:
     """act(x + bias) for x (..., cols) and bias (cols,) or None."""
     choice = choose(name, **attributes)
-    value = ACTIVATIONS[choice.functor].value(_saved(choice, x, bias, False), choice.a, choice.b)
+    value = choice.act.value(_saved(choice, x, bias, False), choice.a, choice.b)
     return value.astype(x.dtype)
 
 
@@ -26,7 +25,7 @@ def bias_activation_backward(
     """The gradients of `bias_activation` for x and bias, given the gradient g of its result."""
     choice = choose(name, **attributes)
     s = _saved(choice, saved, bias)
-    dx = ACTIVATIONS[choice.functor].pull(g.astype(s.dtype), s, choice.a, choice.b).astype(s.dtype)
+    dx = choice.act.pull(g.astype(s.dtype), s, choice.a, choice.b).astype(s.dtype)
     return dx.astype(g.dtype), column_sum(dx).astype(g.dtype)
 
 
@@ -36,7 +35,7 @@ def bias_activation_double_backward(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The gradients of `bias_activation_backward` for g, x and bias; zeros for the last two of relu and leaky_relu."""
     choice = choose(name, **attributes)
-    act, a, b = ACTIVATIONS[choice.functor], choice.a, choice.b
+    act, a, b = choice.act, choice.a, choice.b
     s = _saved(choice, saved, bias)
     h = gg.astype(s.dtype) + ggb.astype(s.dtype)
     dx = np.zeros_like(s) if act.second is None else h * g.astype(s.dtype) * act.second(s, a, b)
@@ -49,6 +48,6 @@ def bias_activation_double_backward(
 def _saved(choice: Choice, saved: np.ndarray, bias: np.ndarray | None, backward: bool = True) -> np.ndarray:
     """`saved` in the accumulation dtype, plus the bias unless it is the result."""
     s = saved.astype(wide(saved.dtype))
-    if bias is None or (backward and ACTIVATIONS[choice.functor].from_result):
+    if bias is None or (backward and choice.act.from_result):
         return s
     return s + bias.astype(s.dtype)

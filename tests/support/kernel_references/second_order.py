@@ -8,9 +8,8 @@ import numpy as np
 
 from autograd_gpu.backend.arrays.dtypes import wide
 from autograd_gpu.backend.kernels import stream_groups
-from autograd_gpu.backend.kernels.activations import Choice, choose
 
-from .activations import ACTIVATIONS
+from .activations import Choice, choose
 from .column_sum import column_sum
 
 
@@ -56,7 +55,7 @@ def activation_jet_backward(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The gradients of `activation_jet` for saved, bias and stream."""
     choice = choose(name, **attributes)
-    act, (s, f1, f2) = ACTIVATIONS[choice.functor], _slopes(choice, saved, bias)
+    act, (s, f1, f2) = choice.act, _slopes(choice, saved, bias)
     df1, df2, dstream = chain_stream_backward(g.astype(s.dtype), f1, f2, stream.astype(s.dtype), d, form)
     ds = df1 * act.second(s, choice.a, choice.b) + df2 * act.third(s, choice.a, choice.b)
     dsaved, dbias, dstream = (array.astype(saved.dtype) for array in (ds, column_sum(ds), dstream))
@@ -65,7 +64,7 @@ def activation_jet_backward(
 
 def _slopes(choice: Choice, saved: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, ...]:
     """s, act' and act'' in the accumulation dtype."""
-    s, act = saved.astype(wide(saved.dtype)), ACTIVATIONS[choice.functor]
+    s, act = saved.astype(wide(saved.dtype)), choice.act
     s = s if bias is None else s + bias.astype(s.dtype)
     slopes = act.pull(np.ones_like(s), s, choice.a, choice.b), act.second_derivative(s, choice.a, choice.b)
     return s, *(array.astype(s.dtype) for array in slopes)

@@ -1,0 +1,110 @@
+"""The CUDA code of the ops' formulas: with which functors tests compile kernels, and the text of these functors.
+
+    python tests/support/formula_functors.py  # after a change of a formula: writes formula_functors.cuh
+
+Instances of formulas are declared when an op first asks for them. `declare` declares those that tests compile: of each
+formula and derivative a float32 and a float64 instance that moves 16 bytes at a time; of ALL_TYPES all instances.
+"""
+
+import functools
+from pathlib import Path
+
+from autograd_gpu import formulas
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.second_order import MOST_AT_ONCE
+from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
+
+TEXT = Path(__file__).with_suffix(".cuh")
+COMMAND = "python tests/support/formula_functors.py"
+ALL_TYPES = ("mish", "nan_to_num")
+# Attributes that tests use instead of the defaults.
+ATTRIBUTES = {
+    "leaky_relu": {"negative_slope": 0.1}, "elu": {"alpha": 1.5}, "celu": {"alpha": 0.7},
+    "softplus": {"beta": 2.0, "threshold": 3.0}, "sine": {"frequency": 30.0},
+    "hardtanh": {"min_val": -0.75, "max_val": 2.0}, "hardshrink": {"lambd": 0.75}, "softshrink": {"lambd": 0.75},
+    "threshold": {"threshold": 0.5, "value": 20.0}, "nan_to_num": {"nan": 1.0, "posinf": 2.0, "neginf": -3.0},
+}  # fmt: skip
+# Of options that are not the default, and of numbers for which a formula is another one.
+STEEP = {"negative_slope": 1.5}
+OTHERS = [("gelu", {"approximate": "tanh"}), ("leaky_relu", STEEP)]
+
+FAMILIES = formulas.families()
+CASES = [(name, ATTRIBUTES.get(name, {})) for name in FAMILIES] + OTHERS
+WRITTEN = [(name, ATTRIBUTES.get(name, {})) for name in kernels.WRITTEN if not name.endswith("_grad")]
+
+
+def values(name, attributes):
+    """All attributes of a formula in order."""
+    return ({**FAMILIES[name].attributes, **attributes}).values()
+
+
+def from_result(name):
+    """Whether the derivatives are computed from the result."""
+    return name in FAMILIES and FAMILIES[name].saved == "out"
+
+
+def value_of(name, **attributes):
+    """The functor of an op, applied to its attributes."""
+    if name in FAMILIES:
+        return FAMILIES[name].cuda.applied(0, *values(name, attributes))
+    return kernels.written(name, **attributes)
+
+
+def gradient_of(name, **attributes):
+    """The functor of the gradient; None if the op has none in one kernel."""
+    if name in FAMILIES:
+        return FAMILIES[name].cuda.applied(1, *values(name, attributes))
+    return kernels.written("nan_to_num_grad") if name == "nan_to_num" else None
+
+
+def gradients_of(name, **attributes):
+    """The functor of both gradients of the gradient; None if the second one is zero."""
+    family = FAMILIES.get(name)
+    bends = family is not None and family.bends
+    return family.cuda.applied(1, *values(name, attributes), gradients=True) if bends else None
+
+
+def activation(name, **attributes):
+    """The functor of an activation for bias_activation.cu, second_order.cu and recurrent.cu."""
+    return ACTIVATIONS[name].cuda.activation(*values(name, attributes))
+
+
+def elementwise_functors():
+    """All functors of elementwise.cu."""
+    values = [value_of(name, **attributes) for name, attributes in CASES + WRITTEN]
+    return [functor for f in values for functor in f.together or (f.functor,)]
+
+
+def activation_functors():
+    """The functors of the activations."""
+    cases = [(name, attributes) for name, attributes in CASES if name in ACTIVATIONS and attributes != STEEP]
+    return [activation(name, **attributes).functor for name, attributes in cases]
+
+
+def text():
+    """The text of all functors."""
+    functors = [f for f in elementwise_functors() if f.text]
+    parts = ["// Of bias_activation.cu, second_order.cu and recurrent.cu.\n", *[f.text for f in activation_functors()],
+             "// Of elementwise.cu.\n", *[f.text for f in functors]]  # fmt: skip
+    return "\n".join(parts)
+
+
+@functools.cache
+def declare():
+    """Declares the instances that tests compile, always in this order."""
+    for dtype in kernels.C_NAMES:
+        for width in (kernels.VECTOR // dtype.itemsize, 1):
+            for name, attributes in CASES + WRITTEN:
+                if name in ALL_TYPES or (dtype.itemsize > 2 and width > 1):
+                    kernels.declare_elementwise(value_of(name, **attributes), dtype, width)
+            for functor in activation_functors():
+                kernels.declare_bias_activation(functor, dtype, width)
+                if not functor.flat:
+                    kernels.declare_activation_jet(functor, dtype, width)
+                    kernels.declare_activation_jet(functor, dtype, min(width, MOST_AT_ONCE), backward=True)
+                if functor.name in ("Relu", "Tanh"):
+                    kernels.declare_rnn(functor, dtype, width)
+
+
+if __name__ == "__main__":
+    TEXT.write_text(text())
