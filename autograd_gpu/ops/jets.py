@@ -152,7 +152,7 @@ def _third(F, s, f1, slope, activation, parameters):
 def _factors_code(activation, parameters, dtype, count):
     """The code that computes `count` of act', act'', its derivative by s that act' has, and that of act''; numbers."""
     family = ACTIVATIONS[activation]
-    options, numbers = family.chosen(named(activation, parameters))
+    options, numbers = family.chosen(dict(zip(family.attributes, parameters, strict=True)))
     f1, slope = family.derived(1, options), family.derived(2, options)
     f2 = times(slope, f1) if by_result(activation) else slope
     factors = [f1, f2, slope, derivative(f2, family.saved)][:count]
