@@ -81,10 +81,10 @@ def load(
 
     Tensors and CuPy arrays are put on `device`, or `map_location`, its name in PyTorch; the default is the CPU. A dict
     as `map_location` says where those of the CPU go, which a file has only. NumPy arrays stay in host memory. `f` is a
-    path, or a seekable file open for reading. With mmap=True the tensors are copy-on-write views of the mapped file, which must not be modified in place. A pickle, as `save` writes it for
-    whole modules, may execute any code: it is refused by an UnpicklingError unless `weights_only` is False.
-    FileNotFoundError if the file does not exist, ValueError if it is damaged or not a safetensors file, RuntimeError
-    for mmap=True without a path.
+    path, or a seekable file open for reading. With mmap=True the tensors are copy-on-write views of the mapped file,
+    which must not be modified in place. A pickle, as `save` writes it for whole modules, may execute any code: it is
+    refused by an UnpicklingError unless `weights_only` is False. FileNotFoundError if the file does not exist,
+    ValueError if it is damaged or not a safetensors file, RuntimeError for mmap=True without a path.
 
     >>> import io
     >>> file = io.BytesIO()
