@@ -200,7 +200,7 @@ def hessian_names(tiny: bool) -> tuple[str, str, str]:
     """The names of the cases of `hessians`."""
     rows, width, inputs = hessian_sizes(tiny)
     return (f"vmap(hessian), 2-2x{width}-1, {rows} rows", f"hessian of {inputs} inputs",
-            f"laplacian, {inputs}-2x{width}-1")  # fmt: skip
+            f"laplacian, {inputs}-2x{2 * width}-1")  # fmt: skip
 
 
 def network(inputs: int, width: int) -> Any:
@@ -218,7 +218,7 @@ def hessians(tiny: bool) -> dict[str, Call]:
     """By the names of cases: shared by all ranks, gathered."""
     rows, width, inputs = hessian_sizes(tiny)
     ag.manual_seed(0)
-    small, large = network(2, width), network(inputs, width)
+    small, large = network(2, width), network(inputs, 2 * width)
     x, z, world = ag.randn(rows, 2), ag.randn(inputs), dist.GroupMember.WORLD
     alone = func.vmap(func.hessian(small))(x), func.hessian(coupled)(z), func.laplacian(large)(z)
     shared = [
