@@ -163,6 +163,13 @@ def device(request):
     return request.config.getoption("device")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _settled():
+    """What earlier modules have left stays: tests that collect garbage, or fork, would pay for all of it each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _seed():
     """Seed NumPy's global generator, so that a test sees the same numbers alone and in the whole suite."""
