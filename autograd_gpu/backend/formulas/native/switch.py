@@ -174,6 +174,9 @@ class Kernel:
 
     def _allocated(self, arrays: Results) -> Results:
         """Memory for the outputs, from the pool, in the order of the first array that has their shape."""
+        shape = arrays[-1].shape
+        if all(a.shape == shape and a.flags.c_contiguous for a in arrays):
+            return [pool.empty(shape, arrays[-1].dtype) for _ in range(self.outputs)]
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
         head = next((a for a in arrays if a.shape == shape), None)
         head = np.broadcast_to(arrays[0], shape) if head is None else head
