@@ -3,8 +3,8 @@
 Each library runs the step that its users write, on the same batches from the same weights.
 PyTorch: zero_grad(set_to_none=True), and the fastest of the optimizer's own variants (default,
 foreach, fused), which a note names. JAX: one jitted step that donates its state, Adam written
-out. On CUDA our step and PyTorch's run as CUDA graphs, too, PyTorch's also by torch.compile
-(graphed.py). All steps are checked against each other before they are timed.
+out. Our step runs by ag.compile, too. On CUDA our step and PyTorch's run as CUDA graphs, too,
+PyTorch's also by torch.compile (graphed.py). All steps are checked against each other before they are timed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import counting, models
 from .common import device_kind, make_parser, require_agreement, run_workload
 from .graphed import NEED_CUDA, WARMUP, Step, compiled, graphed, results_of
 from .peers import clock_for, jax_device, load_peers
-from .report import COMPILED, GRAPH, OURS, TORCH_GRAPH, Report
+from .report import COMPILED, GRAPH, OURS, OURS_COMPILED, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "train_mlp"
@@ -205,6 +205,8 @@ def steps_for(
 ) -> dict[str, Call]:
     """Name -> a fresh step, ours first."""
     steps, on_cuda = {OURS: eager_step(ag, weights, batch, optimizer, args.device)}, device_kind(args.device) == "cuda"
+    replayed = ag.compile(step_on(ag, weights, optimizer, args.device))
+    steps[OURS_COMPILED] = in_turn(ag, replayed, batch, args.device)
     if on_cuda:
         steps[GRAPH] = graphed_step(ag, weights, batch, optimizer, args.device)
     if "torch" in present:
@@ -237,7 +239,8 @@ def measure(
     losses, refused = results_of(steps, lambda name, step: [step() for _ in range(CHECK_STEPS)])
     notes += refused
     require_agreement(losses, 1e-3, f"{label}: losses of the first {CHECK_STEPS} steps")
-    modules = {OURS: ag, GRAPH: ag, **present, **dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))}
+    modules = {OURS: ag, OURS_COMPILED: ag, GRAPH: ag, **present}
+    modules |= dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))
     contenders = [
         Contender(name, step, clock_for(modules[name], args.device)) for name, step in steps.items()
     ]
