@@ -44,7 +44,6 @@ OURS = "autograd_gpu"
 GRAPH, TORCH_GRAPH = "graph", "torch graph"  # ours and PyTorch's as CUDA graphs
 REPLAY, REPLAYED_LOOP = "compiled", "compiled loop"  # ours by ag.compile
 COMPILED = "torch compiled"  # by torch.compile(mode="reduce-overhead"), which captures CUDA graphs, too
-OURS_COMPILED = "compiled"  # ours by ag.compile
 LOOP = "loop"  # ours, too, where one call is compared with many
 SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
 PIPE_WIDTH = 150  # columns when the output is no terminal
