@@ -15,7 +15,7 @@ __getattr__ = getattr_of(__name__)
 
 
 def _warn(name: str) -> None:
-    warn_once("jit", f"jit.{name} returns what it is given, and the function runs as Python; ag.compile makes it faster. "
+    warn_once("jit", f"jit.{name} returns what it is given, and the function runs as Python; ag.compile is faster. "
                      "This is said once.")
 
 
