@@ -32,6 +32,7 @@ SLOT = {
     f"{PACKAGE}/compilation/replay.py": "each compiled call reads it",
     f"{PACKAGE}/compilation/tracer.py": "a value of a trace is an array",
     f"{PACKAGE}/cuda/graphed_step.py": "each replay reads it, of each input",
+    f"{PACKAGE}/distributed/collectives.py": "asks whether a tensor has an array; those of transforms have none",
     f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/nn/convert.py": "gives a parameter other memory",
     f"{PACKAGE}/nn/parameter.py": "makes parameters of arrays; the slot of an uninitialized one refuses to be read",
@@ -68,6 +69,13 @@ READS = {
     f"{PACKAGE}/nn/batchnorm.py": {"BatchNorm.forward": "a buffer, where momentum is None"},
     f"{PACKAGE}/nn/convert.py": {"convert": "gives a parameter other memory"},
     f"{PACKAGE}/nn/init.py": dict.fromkeys(("trunc_normal_", "orthogonal_", "sparse_"), "new random numbers"),
+    f"{PACKAGE}/nn/parallel/join_hook.py": {"DDPJoinHook.post_hook": "the number of a rank"},
+    f"{PACKAGE}/nn/parallel/reducer.py": {
+        "Bucket.__init__": "makes the memory of gradients",
+        **dict.fromkeys(("Reducer.prepare", "Reducer.finish", "Reducer.agree"), "numbers of ranks and parameters"),
+        "Reducer._ready": "gradients, during backward",
+    },
+    f"{PACKAGE}/nn/parallel/synchronize.py": {"broadcast_tensors": "memory to write to", "_broadcast": "the same"},
     f"{PACKAGE}/nn/utils/clip_grad.py": dict.fromkeys(
         ("get_total_norm", "clip_grads_with_norm_", "_left"), "gradients, between backward and a step"
     ),

@@ -81,13 +81,13 @@ def _kill(path, seed):
 
 
 def test_a_killed_rank_is_named_and_leaves_a_whole_checkpoint(tmp_path):
-    for seed in range(2):
-        _kill(tmp_path / "state.safetensors", seed)
+    _kill(tmp_path / "state.safetensors", 1)
 
 
 @pytest.mark.more
-def test_killed_at_fifty_moments(tmp_path):
-    for seed in range(50):
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_killed_at_fifty_moments(first, tmp_path):
+    for seed in range(first, first + 10):
         _kill(tmp_path / "state.safetensors", seed)
 
 

@@ -25,7 +25,7 @@ def test_on_emulated_devices(backend, tmp_path):
                      AUTOGRAD_GPU_EMU_DEVICES="2", AUTOGRAD_GPU_EMU_SCHEDULE="eager")  # fmt: skip
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", [pytest.param("cpu", marks=pytest.mark.more), "cuda"])
 def test_a_program_for_pytorch(device, tmp_path):
     settings = {}
     if device == "cuda":

@@ -302,6 +302,8 @@ def test_pytorchs_keywords(path, device):
     ag.save(ag.ones(2), path)
     for weights_only in (True, False):
         assert ag.load(path, map_location=device, weights_only=weights_only).device.type == device
+        assert ag.load(path, map_location={"cpu": device}, weights_only=weights_only).device.type == device
+        assert ag.load(path, map_location={"cuda:0": "cuda:1"}, weights_only=weights_only).device.type == "cpu"
     assert ag.load(path, device).device.type == device
     with pytest.raises(TypeError, match="two names of one argument"):
         ag.load(path, device, device="cpu")

@@ -204,8 +204,8 @@ class Reducer:
         view, grad = bucket.views[k], leaf._grad
         if grad is not view:
             before_write((view,))
-            with home(view._array):
-                view._array[...] = 0 if grad is None else grad._array
+            with home(view.array):
+                view.array[...] = 0 if grad is None else grad.array
             if used:
                 leaf.grad = view
         bump_version(view)  # the reduction writes to it, too

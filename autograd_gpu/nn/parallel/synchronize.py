@@ -34,13 +34,13 @@ def broadcast_tensors(tensors: Sequence[Tensor], group: ProcessGroup, source: in
         for _, some in groupby(tensors, key=lambda tensor: str(tensor.device)):
             filled = [tensor for tensor in some if tensor.numel()]
             if filled:
-                with home(filled[0]._array):
+                with home(filled[0].array):
                     _broadcast(filled, group, source)
 
 
 def _broadcast(tensors: list[Tensor], group: ProcessGroup, source: int) -> None:
     xp = backend.namespace(tensors[0].array)
-    parts = [xp.ascontiguousarray(tensor._array).reshape(-1).view(xp.uint8) for tensor in tensors]
+    parts = [xp.ascontiguousarray(tensor.array).reshape(-1).view(xp.uint8) for tensor in tensors]
     whole = parts[0] if len(parts) == 1 else xp.concatenate(parts)
     broadcast(wrap(whole), group=group, group_src=source)
     if group.rank() == source:
@@ -48,7 +48,7 @@ def _broadcast(tensors: list[Tensor], group: ProcessGroup, source: int) -> None:
     begin = 0
     before_write(tensors)
     for tensor, part in zip(tensors, parts, strict=True):
-        array = tensor._array
+        array = tensor.array
         array[...] = whole[begin : begin + part.size].view(array.dtype).reshape(array.shape)
         bump_version(tensor)
         begin += part.size

@@ -20,6 +20,21 @@ def test_a_cuda_device_is_one_object():
         assert other == cuda(1)
 
 
+@pytest.mark.cpu
+def test_a_number_is_that_of_a_cuda_device():
+    assert ag.device(1) == Device("cuda:1")
+    for wrong in (-1, True, 1.0):
+        with pytest.raises(RuntimeError, match="invalid device"):
+            ag.device(wrong)
+
+
+@pytest.mark.cuda
+def test_tensors_go_to_a_device_by_its_number():
+    x = ag.ones(2, device="cpu")
+    assert x.to(0).device == Device("cuda:0")
+    assert next(ag.nn.Linear(1, 1, device="cpu").to(0).parameters()).is_cuda
+
+
 @pytest.mark.cuda
 def test_tensors_of_a_device_share_it(device, monkeypatch):
     x = ag.ones(2, device=device)
