@@ -42,9 +42,11 @@ REASONS: tuple[tuple[str, str], ...] = (
      "jit.* fx fx.* export export.* onnx onnx.* _dynamo _inductor package cond while_loop compiler.*"),
     ("models are not downloaded; ag.load reads PyTorch's state dicts from a file",
      "hub hub.* utils.model_zoo"),
-    ("a program runs in one process on one device at a time; use several processes with data of their own",
-     "distributed.* nn.parallel* nn.DataParallel nn.SyncBatchNorm multiprocessing futures "
-     "Tensor.share_memory_ Tensor.is_shared cuda.comm cuda.nccl"),
+    ("models are not split over processes; ag.nn.parallel.DistributedDataParallel has a whole one in each",
+     "distributed.* nn.parallel* nn.SyncBatchNorm "
+     "utils.data.DistributedSampler utils.data.distributed cuda.comm cuda.nccl"),
+    ("processes share no memory of tensors; ag.distributed sends them, and multiprocessing copies them",
+     "Tensor.share_memory_ Tensor.is_shared"),
     ("quantized arithmetic is not aimed at; ag.hooks.quantize stores saved tensors in fewer bits",
      "ao quantization quantize_* dequantize qint* quint* nn.quantized nn.qat nn.intrinsic Tensor.is_quantized "
      "Tensor.dequantize Tensor.q_* Tensor.int_repr"),

@@ -26,7 +26,7 @@ EXPLAINED = {  # a name -> a part of what the error says
 }  # fmt: skip
 METHODS = {
     "imag": "complex", "to_sparse": "sparse", "storage": "x.array", "apply_": "whole tensor",
-    "stft": "Fourier", "share_memory_": "one process", "as_subclass": "subclass",
+    "stft": "Fourier", "share_memory_": "share no memory", "as_subclass": "subclass",
     "is_quantized": "quantize",
 }  # fmt: skip
 NEAR = {"sigmiod": "sigmoid", "nn.Linaer": "Linear", "nn.functional.sotfmax": "softmax", "optim.Adamm": "Adam",

@@ -87,7 +87,6 @@ NAMES: dict[str, str] = {
         "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift "
         "ifftshift"
     ),
-    "futures": "Future collect_all wait_all",
     "fx": "Graph GraphModule(Module) Interpreter Node Proxy Tracer Transformer replace_pattern symbolic_trace",
     "fx.experimental": "",
     "fx.experimental.proxy_tensor": "ProxyTorchDispatchMode get_proxy_mode make_fx",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,16 @@ def checked(function: str, name: str, tensor: Any) -> Tensor:
     return tensor
 
 
+def home(array: Any) -> Any:
+    """A context in which the device of `array` is the current one."""
+    return array.device if backend.is_cuda(array) else nullcontext()
+
+
 def flat(tensor: Tensor) -> Any:
     """The array of `tensor` in one dimension: its own memory if it is contiguous, else a copy."""
-    array = tensor._array.reshape(-1)
-    return array if array.flags.c_contiguous else array.copy()
+    with home(tensor._array):
+        array = tensor._array.reshape(-1)
+        return array if array.flags.c_contiguous else array.copy()
 
 
 def described(tensor: Tensor) -> str:
@@ -52,7 +59,8 @@ class Written:
         if len(self.tensors) == 1:
             return self.arrays()[0]
         first = self.tensors[0]._array
-        whole = backend.namespace(first).empty(sum(t.numel() for t in self.tensors), first.dtype)
+        with home(first):
+            whole = backend.namespace(first).empty(sum(t.numel() for t in self.tensors), first.dtype)
         ends = np.cumsum([t.numel() for t in self.tensors])
         self.filled = [whole[end - t.numel() : end] for t, end in zip(self.tensors, ends, strict=True)]
         return whole
@@ -62,7 +70,8 @@ class Written:
         for tensor, array in zip(self.tensors, self.filled, strict=True):
             target = tensor._array
             if not (target.flags.c_contiguous and backend.may_share_memory(target, array)):
-                target[...] = array.reshape(target.shape)
+                with home(target):
+                    target[...] = array.reshape(target.shape)
             bump_version(tensor)
 
 
@@ -70,7 +79,8 @@ def joined(tensors: Sequence[Tensor]) -> Any:
     """The elements of the tensors, one after the other, in one array."""
     if len(tensors) == 1:
         return flat(tensors[0])
-    return backend.namespace(tensors[0]._array).concatenate([flat(tensor) for tensor in tensors])
+    with home(tensors[0]._array):
+        return backend.namespace(tensors[0]._array).concatenate([flat(tensor) for tensor in tensors])
 
 
 def check_like(function: str, name: str, tensors: Any, like: Tensor, count: int) -> list[Tensor]:
@@ -135,7 +145,8 @@ def reduce(
         write = Written([tensor])
         array = write.joined()
     else:
-        array = flat(tensor).copy()
+        with home(tensor._array):
+            array = flat(tensor).copy()
     detail = f"{described(tensor)}, {op.name}, to {target}"
     work = within.begin("reduce", array, detail, lambda engine: engine.all_reduce(array, op), write, tensor)
     return ended(work, async_op)

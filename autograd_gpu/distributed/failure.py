@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from .board import Board
 
 _TAG = 1
 _PAUSE = 0.005  # seconds between looks for notices
+_FOLLOWING = 0.2  # seconds between looks at the device
 GRACE = 2.0  # seconds in which other ranks answer, and in which they take note of an error before all are ended
 
 
@@ -55,6 +58,9 @@ class Watch:
     def look(self, call: Call, waited: float, limit: float) -> None:
         """Raises DistBackendError if `call`, for which this rank has `waited`, cannot complete in `limit` seconds."""
 
+    def follow(self, complete: Callable[[], bool], call: Call, limit: float) -> None:
+        """Ends all processes if `call`, which the device does while the host goes on, takes more than `limit`."""
+
     def of_engine(self, call: Call, error: Exception) -> Exception:
         """The error to raise for one of the engine."""
         return DistBackendError(f"{call} failed: {error}")
@@ -84,6 +90,9 @@ class MPIWatch(Watch):
         self.answers: dict[int, str] = {}
         self.questions = 0
         self.latest: Call | None = None
+        self.queued: deque[tuple[Callable[[], bool], Call, float, float]] = deque()  # what the device is to do
+        self.follower: threading.Thread | None = None
+        self.listening = threading.Lock()
         self.looked = 0.0
         self.board = Board(comm, self.mpi)
         self._hook = sys.excepthook
@@ -104,7 +113,14 @@ class MPIWatch(Watch):
     def listen(self, doing: str) -> None:
         """Takes the notices that have come, and answers questions by what this rank is `doing`."""
         status = self.mpi.Status()
-        while self.comm.Iprobe(self.mpi.ANY_SOURCE, _TAG, status):
+        while self._take(status, doing):
+            pass
+
+    def _take(self, status: Any, doing: str) -> bool:
+        """Takes one notice, if there is one."""
+        with self.listening:  # the thread that follows the device listens, too
+            if not self.comm.Iprobe(self.mpi.ANY_SOURCE, _TAG, status):
+                return False
             content = bytearray(status.Get_count(self.mpi.BYTE))
             source = status.Get_source()
             self.comm.Recv([content, self.mpi.BYTE], source, _TAG)
@@ -116,6 +132,7 @@ class MPIWatch(Watch):
                     self.answers[source] = text
             else:
                 (self.raised if kind == "raised" else self.ended)[source] = text
+            return True
 
     # ---- waiting -----------------------------------------------------------------------------
 
@@ -137,6 +154,26 @@ class MPIWatch(Watch):
                                        f"collective was {self.ended[rank]}")
         if waited > limit:
             raise DistBackendError(self._late(call, waited))
+
+    def follow(self, complete: Callable[[], bool], call: Call, limit: float) -> None:
+        self.queued.append((complete, call, time.monotonic(), limit))
+        if self.follower is None:
+            self.follower = threading.Thread(target=self._follow, name="autograd_gpu.distributed", daemon=True)
+            self.follower.start()
+
+    def _follow(self) -> None:
+        """The thread that looks after the device: the host may already wait for it, where nothing can be raised."""
+        while True:
+            time.sleep(_FOLLOWING)
+            while self.queued and self.queued[0][0]():
+                self.queued.popleft()
+            if self.queued:
+                _, call, begun, limit = self.queued[0]
+                try:
+                    self.look(call, time.monotonic() - begun, limit)
+                except DistBackendError as error:
+                    print(f"autograd_gpu.distributed: on the device, {error}", file=sys.stderr, flush=True)
+                    self.fail(str(error))
 
     def _late(self, call: Call, waited: float) -> str:
         """Asks the others what they do, and returns the text of the error."""

@@ -17,7 +17,7 @@ from . import checks
 from .engines.base import Engine
 from .engines.cuda_aware import CUDAAwareEngine, is_cuda_aware
 from .engines.mpi import MPIEngine
-from .engines.nccl import NCCLEngine
+from .engines.nccl import NCCLEngine, NCCLRequest
 from .engines.serial import SerialEngine
 from .engines.staged import StagedEngine
 from .failure import Call, MPIWatch, Watch
@@ -89,7 +89,10 @@ class ProcessGroup:
         self.watch.begin(call)
         if matched and checks.ACTIVE.detail:
             checks.compare(self, call)
-        return Work(start(self.engine_for(array)), call, self.watch, self.timeout, finish, result)
+        request = start(self.engine_for(array))
+        if isinstance(request, NCCLRequest):
+            self.watch.follow(request.complete, call, self.timeout)
+        return Work(request, call, self.watch, self.timeout, finish, result)
 
 
 def _device_engine(host: MPIEngine, name: str, device: int) -> Engine:
@@ -203,7 +206,8 @@ def init_process_group(
     `backend` is "mpi" or "nccl", which moves tensors on CUDA without the host, and is the default where it is there;
     "gloo" is taken as "mpi". A collective that takes longer than `timeout` raises on the
     ranks that wait; the default is 30 minutes. `world_size` and `rank` are checked against the launcher's;
-    `init_method`, `store`, `group_name`, `pg_options` have no effect, since MPI brings the processes together.
+    `init_method`, `store`, `group_name`, `pg_options` have no effect, since MPI brings the processes together. The
+    current CUDA device becomes `device_id`, or the one with the number of the local rank.
 
     >>> ag.distributed.init_process_group()
     >>> ag.distributed.get_rank(), ag.distributed.get_world_size()
@@ -223,6 +227,17 @@ def init_process_group(
     _World.default = ProcessGroup("default", range(engine.size), engine, watch, limit, name)
     _World.groups.append(_World.default)
     set_environment()
+    _choose_device(device_id)
+
+
+def _choose_device(device_id: Any) -> None:
+    """Makes `device_id` the current CUDA device; without it, that of the local rank, if no other was chosen."""
+    if device_id is not None:
+        runtime.cupy_device(device_id).use()
+    elif "LOCAL_RANK" in os.environ and (runtime.loaded() or os.path.exists("/dev/nvidiactl")):  # CuPy loads slowly
+        count = runtime.count_devices() if runtime.is_available() else 1
+        if count > 1 and runtime.device_index() == 0:
+            runtime.cupy_device(int(os.environ["LOCAL_RANK"]) % count).use()
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:

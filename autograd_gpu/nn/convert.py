@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..backend.arrays import dtypes
-from ..backend.arrays.device import Device
+from ..backend.arrays.device import Device, is_device
 from ..backend.arrays.dtypes import FLOATS, as_dtype
 from ..backend.arrays.memory_format import is_contiguous_format
 from ..core.graph.storage import bump_version
@@ -100,7 +100,7 @@ def parse(
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
-        elif isinstance(value, Device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
+        elif is_device(value):
             device = value
         elif value is not None and not isinstance(value, bool):
             dtype = value

@@ -74,17 +74,17 @@ def save(
 
 
 def load(
-    f: File, map_location: str | Device | None = None, pickle_module: Any = pickle, *, weights_only: bool = True,
-    mmap: bool | None = None, device: str | Device | None = None,
+    f: File, map_location: str | Device | dict[str, str] | None = None, pickle_module: Any = pickle, *,
+    weights_only: bool = True, mmap: bool | None = None, device: str | Device | None = None,
 ) -> Any:  # fmt: skip
     """Reads a file written by `save`; a safetensors file of another tool gives a dict of tensors by name.
 
-    Tensors and CuPy arrays are put on `device`, or `map_location`, its name in PyTorch; the default is the CPU. NumPy
-    arrays stay in host memory. `f` is a path, or a seekable file open for reading. With mmap=True the tensors are
-    copy-on-write views of the mapped file, which must not be modified in place. A pickle, as `save` writes it for
-    whole modules, may execute any code: it is refused by an UnpicklingError unless `weights_only` is False.
-    FileNotFoundError if the file does not exist, ValueError if it is damaged or not a safetensors file, RuntimeError
-    for mmap=True without a path.
+    Tensors and CuPy arrays are put on `device`, or `map_location`, its name in PyTorch; the default is the CPU. A dict
+    as `map_location` says where those of the CPU go, which a file has only. NumPy arrays stay in host memory. `f` is a
+    path, or a seekable file open for reading. With mmap=True the tensors are copy-on-write views of the mapped file,
+    which must not be modified in place. A pickle, as `save` writes it for whole modules, may execute any code: it is
+    refused by an UnpicklingError unless `weights_only` is False. FileNotFoundError if the file does not exist,
+    ValueError if it is damaged or not a safetensors file, RuntimeError for mmap=True without a path.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -94,6 +94,8 @@ def load(
     """
     if device is not None and map_location is not None:
         raise TypeError("load: device and map_location are two names of one argument; give one of them")
+    if isinstance(map_location, dict):
+        map_location = map_location.get("cpu", "cpu")
     home = Device(device or map_location or "cpu")
     if isinstance(f, (str, os.PathLike)):
         try:

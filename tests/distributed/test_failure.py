@@ -32,6 +32,28 @@ def test_raising_ends_all_ranks_with_its_error(tmp_path):
     assert ("broadcast #2 (float32 [3], from 1) cannot complete: rank 1 has failed: ValueError: no more data") in err
 
 
+@pytest.mark.more
+def test_a_device_that_does_not_come_to_an_end_ends_all_ranks(tmp_path):
+    """The host may wait for the device, so a thread looks after it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import time\n"
+        "import autograd_gpu as ag\n"
+        "dist = ag.distributed\n"
+        "from autograd_gpu.distributed.failure import Call\n"
+        "dist.init_process_group()\n"
+        "if dist.get_rank() == 0:\n"
+        "    call = Call('all_reduce', 3, 'default', [0, 1], 'float32 [5], SUM')\n"
+        "    dist.GroupMember.WORLD.watch.follow(lambda: False, call, 0.5)\n"
+        "time.sleep(30)\n"
+    )
+    began = time.monotonic()
+    status, _, err = ranks.run(2, script)
+    assert status != 0
+    assert time.monotonic() - began < 25
+    assert re.search(r"on the device, all_reduce #3 \(.*\) did not complete within .* s on rank 0: rank 1 did not", err)
+
+
 def _ready(process):
     """Waits until both ranks train; returns their process ids, by rank."""
     assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2

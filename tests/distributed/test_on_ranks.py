@@ -1,7 +1,10 @@
 """The checks in support/rank_checks/ on 2 and 4 ranks: many in one start of the processes."""
 
+import os
+
 import pytest
 import ranks
+from checkout import STAND_IN
 
 pytestmark = pytest.mark.cpu
 
@@ -20,3 +23,15 @@ def test_on_emulated_devices(backend, tmp_path):
     """Arrays are staged through page-locked memory for MPI; NCCL is a stand-in with its rules."""
     ranks.run_checks(["collectives", "on_device"], 2, tmp_path, CHECKS_ON=f"cuda {backend}",
                      AUTOGRAD_GPU_EMU_DEVICES="2", AUTOGRAD_GPU_EMU_SCHEDULE="eager")  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_program_for_pytorch(device, tmp_path):
+    settings = {}
+    if device == "cuda":
+        settings = {"PYTHONPATH": f"{STAND_IN}{os.pathsep}{ranks.ROOT}", "AUTOGRAD_GPU_EMU_DEVICES": "2",
+                    "AUTOGRAD_GPU_EMU_SCHEDULE": "eager", "PROGRAM_BACKEND": "nccl"}  # fmt: skip
+    status, out, err = ranks.run(2, ranks.CHECKS / "torch_program.py", tmp_path, **settings)
+    assert status == 0, err
+    assert sorted(out.split("\n")) == ["", "rank 0 has resumed", "rank 1 has resumed"]
+    assert err.count("there is no gloo here") == (2 if device == "cpu" else 0)

@@ -9,8 +9,8 @@ import threading
 class Device:
     """The device of an array or tensor: `type` is "cpu" or "cuda", `index` the CUDA device's number.
 
-    The CPU has no index; "cuda" without an index means the current device at the time of use. RuntimeError for an
-    invalid name.
+    The CPU has no index; "cuda" without an index means the current device at the time of use. A number is that of a
+    CUDA device. RuntimeError for an invalid name.
 
     As a context manager it sets the default device of this thread; `set_default_device` sets that of the process.
 
@@ -26,10 +26,12 @@ class Device:
     type: str
     index: int | None
 
-    def __init__(self, name: str | Device, index: int | None = None) -> None:
+    def __init__(self, name: str | int | Device, index: int | None = None) -> None:
         if isinstance(name, Device):
             self.type, self.index = name.type, name.index
             return
+        if isinstance(name, int) and not isinstance(name, bool) and name >= 0 and index is None:
+            name = f"cuda:{name}"
         kind, _, ordinal = name.partition(":") if isinstance(name, str) else ("", "", "")
         valid = kind in ("cpu", "cuda") and (not ordinal or (ordinal.isdigit() and index is None))
         if not valid:
@@ -66,6 +68,13 @@ class Device:
 
 
 CPU = Device("cpu")
+
+
+def is_device(value: object) -> bool:
+    """Whether an argument that may be a device or a dtype is a device: a Device, its name or its number."""
+    if isinstance(value, str):
+        return value.partition(":")[0] in ("cpu", "cuda")
+    return isinstance(value, Device) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 @functools.cache

@@ -1,1 +1,1 @@
-"""Modules of `autograd_gpu.distributed` that programs written for PyTorch need."""
+"""PyTorch's import paths below `distributed`."""

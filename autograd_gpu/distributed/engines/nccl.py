@@ -38,8 +38,8 @@ class NCCLRequest:
 
     source: int | None = None
 
-    def __init__(self, event: Any, arrays: Sequence[Any]) -> None:
-        self.event, self.arrays = event, arrays  # memory in use, which the pool must not give away
+    def __init__(self, event: Any, device: Any, arrays: Sequence[Any]) -> None:
+        self.event, self.device, self.arrays = event, device, arrays  # memory in use, which the pool must not give away
 
     def done(self) -> bool:
         return True
@@ -49,7 +49,8 @@ class NCCLRequest:
         return bool(self.event.done)
 
     def join(self) -> None:
-        runtime.cupy().cuda.get_current_stream().wait_event(self.event)
+        with self.device:
+            runtime.cupy().cuda.get_current_stream().wait_event(self.event)
 
 
 class NCCLEngine:
@@ -77,7 +78,7 @@ class NCCLEngine:
         self.comm.check_async_error()
         self.calls += 1
         self.sent += sent
-        request = NCCLRequest(event, arrays)
+        request = NCCLRequest(event, self.device, arrays)
         while self.in_flight and self.in_flight[0].complete():
             self.in_flight.popleft()
         self.in_flight.append(request)  # until the device has come to its end, if nobody waits for it

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...autograd import is_grad_enabled
+from ...backend import resolve
 from ...backend.arrays.device import Device
 from ...core.tensor import Tensor
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
@@ -167,7 +168,7 @@ def _checked_devices(device_ids: Sequence[Any] | None, parameters: list[Tensor])
     """The one device of `device_ids`; ValueError unless it is a CUDA device that has all the parameters."""
     if not device_ids:
         return []
-    devices = [Device(f"cuda:{device}" if isinstance(device, int) else device) for device in device_ids]
+    devices = [resolve(Device(device)) for device in device_ids]
     homes = {str(parameter.device) for parameter in parameters}
     if len(devices) != 1:
         raise ValueError(f"device_ids can only be None or contain a single element, but got {list(device_ids)}; start "

@@ -21,7 +21,7 @@ from ...core.graph.node import Node
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
 from ...core.thread_state import THREAD
-from ...distributed.collectives import all_gather_into_tensor, all_reduce, broadcast
+from ...distributed.collectives import all_gather_into_tensor, all_reduce, broadcast, home
 from ...distributed.grad_bucket import GradBucket
 from ...distributed.group import ProcessGroup
 from ...distributed.reduce_op import ReduceOp
@@ -39,7 +39,8 @@ class Bucket:
     def __init__(self, indices: Sequence[int], parameters: Sequence[Tensor]) -> None:
         self.indices, self.parameters = indices, parameters
         first = parameters[0].array
-        array = backend.namespace(first).zeros(sum(p.numel() for p in parameters), first.dtype)
+        with home(first):
+            array = backend.namespace(first).zeros(sum(p.numel() for p in parameters), first.dtype)
         self.buffer, self.views, end = wrap(array), [], 0
         for parameter in parameters:
             begin, end = end, end + parameter.numel()
@@ -203,7 +204,8 @@ class Reducer:
         view, grad = bucket.views[k], leaf._grad
         if grad is not view:
             before_write((view,))
-            view._array[...] = 0 if grad is None else grad._array
+            with home(view._array):
+                view._array[...] = 0 if grad is None else grad._array
             if used:
                 leaf.grad = view
         bump_version(view)  # the reduction writes to it, too

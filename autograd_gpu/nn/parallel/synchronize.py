@@ -9,7 +9,7 @@ from ... import backend
 from ...autograd import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
-from ...distributed.collectives import broadcast
+from ...distributed.collectives import broadcast, home
 from ...distributed.group import ProcessGroup
 from ...distributed.objects import all_gather_object
 
@@ -32,12 +32,13 @@ def broadcast_tensors(tensors: Sequence[Tensor], group: ProcessGroup, source: in
     """Replaces tensors by those of rank `source` of the group: their bytes in one array for each device."""
     with no_grad():
         for _, some in groupby(tensors, key=lambda tensor: str(tensor.device)):
-            _broadcast([tensor for tensor in some if tensor.numel()], group, source)
+            filled = [tensor for tensor in some if tensor.numel()]
+            if filled:
+                with home(filled[0]._array):
+                    _broadcast(filled, group, source)
 
 
 def _broadcast(tensors: list[Tensor], group: ProcessGroup, source: int) -> None:
-    if not tensors:
-        return
     xp = backend.namespace(tensors[0].array)
     parts = [xp.ascontiguousarray(tensor._array).reshape(-1).view(xp.uint8) for tensor in tensors]
     whole = parts[0] if len(parts) == 1 else xp.concatenate(parts)

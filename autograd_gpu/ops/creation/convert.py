@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...backend.arrays.device import Device
+from ...backend.arrays.device import Device, is_device
 from ...backend.arrays.memory_format import copy_order, is_contiguous_format
 from ...backend.cpu import half
 from ...backend.quantization.quantize import from_float8, to_float8
@@ -134,7 +134,7 @@ def to(
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
-        elif isinstance(value, Device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
+        elif is_device(value):
             device = value
         elif isinstance(value, bool):
             non_blocking = value
