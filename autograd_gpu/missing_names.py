@@ -43,8 +43,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("models are not downloaded; ag.load reads PyTorch's state dicts from a file",
      "hub hub.* utils.model_zoo"),
     ("models are not split over processes; ag.nn.parallel.DistributedDataParallel has a whole one in each",
-     "distributed.* nn.parallel* nn.SyncBatchNorm "
-     "utils.data.DistributedSampler utils.data.distributed cuda.comm cuda.nccl"),
+     "distributed.* nn.parallel* nn.SyncBatchNorm cuda.comm cuda.nccl"),
     ("processes share no memory of tensors; ag.distributed sends them, and multiprocessing copies them",
      "Tensor.share_memory_ Tensor.is_shared"),
     ("quantized arithmetic is not aimed at; ag.hooks.quantize stores saved tensors in fewer bits",
