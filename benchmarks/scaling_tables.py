@@ -12,13 +12,17 @@ from .scaling_model import NETWORK, NVLINK, Link, all_gather, all_reduce, fitted
 GPUS = (1, 8, 64, 1024)
 MLP_BYTES, HESSIAN_BYTES = 4 * (784 * 256 + 256 + 256 * 256 + 256 + 2570), 4 * (1536 + 5 * (512 * 512 + 512) + 1539)
 ROWS, OUTPUTS, SECONDS = 1_000_000, 3, 4  # of a Hessian over GPUs: second derivatives per output
+GPU_LINKS = (
+    ("NVLink of an H100 or H200", NVLINK, "vendor's rate, assumed latency"),
+    ("InfiniBand NDR, an adapter per GPU", NETWORK, "vendor's rate, assumed latency"),
+)
 Result = dict[str, Any]
 
 
-def whole(result: Result, every: Sequence[Result]) -> str:
-    """For the page on scaling. every: all results, of which those of one GPU are read."""
+def whole(result: Result) -> str:
+    """For the page on scaling: what was measured, and the model beside it."""
     link = link_of(result)
-    return "\n\n".join([by_library(result), constants(link), steps(result, link), *many_gpus(every)])
+    return "\n\n".join([by_library(result), constants(link), steps(result, link)])
 
 
 def link_of(result: Result) -> Link:
@@ -29,10 +33,12 @@ def link_of(result: Result) -> Link:
 
 
 def constants(link: Link) -> str:
-    """The constants, and where they are from."""
-    rows = [("two ranks here, fitted to the all-reduces above", link, "measured"),
-            ("NVLink of an H100 or H200", NVLINK, "vendor's rate, assumed latency"),
-            ("InfiniBand NDR, an adapter per GPU", NETWORK, "vendor's rate, assumed latency")]  # fmt: skip
+    """The constants of this machine."""
+    return links([("two ranks here, fitted to the all-reduces above", link, "measured")])
+
+
+def links(rows: Sequence[tuple[str, Link, str]]) -> str:
+    """A table of links, and where their constants are from."""
     return table(["constants", "latency, us", "GB/s", "source"],
                  [[name, three_digits(one.latency * 1e6), three_digits(one.rate / 1e9), source]
                   for name, one, source in rows])  # fmt: skip
@@ -58,7 +64,7 @@ def one_gpu(every: Sequence[Result], benchmark: str, case: str) -> float | None:
 
 
 def many_gpus(every: Sequence[Result]) -> list[str]:
-    """Predictions from the steps measured on one GPU."""
+    """Predictions from the steps measured on one GPU, and their constants."""
     mlp, training = one_gpu(every, "train_mlp", "Adam, batch 128"), one_gpu(every, "hessian",
                                                                          "Tanh, Hessian with backward, FP32")
     batch, floor = one_gpu(every, "hessian", "Tanh, Hessian, FP32"), one_gpu(every, "transforms", "vmap(hessian)")
@@ -73,4 +79,5 @@ def many_gpus(every: Sequence[Result]) -> list[str]:
     name = f"Hessian of that network, {ROWS:,} rows in all"
     rows.append([f"{name}, sharded", *[three_digits(t * 1e3) for t in computed]])
     rows.append([f"{name}, gathered", *[three_digits((t + g) * 1e3) for t, g in zip(computed, gathered, strict=True)]])
-    return [table(["predicted ms", *[f"{gpus:,} GPU{'s' if gpus > 1 else ''}" for gpus in GPUS]], rows)]
+    header = ["predicted ms", *[f"{gpus:,} GPU{'s' if gpus > 1 else ''}" for gpus in GPUS]]
+    return [links(GPU_LINKS), table(header, rows)]

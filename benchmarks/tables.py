@@ -91,7 +91,8 @@ def render_hessian(results: Sequence[dict[str, Any]]) -> str:
 
 def render_scaling(results: Sequence[dict[str, Any]]) -> str:
     """Markdown for the workload `scaling`, and what its model says of many GPUs."""
-    return render_whole(results, "scaling", lambda result: scaling_tables.whole(result, results))
+    measured = render_whole(results, "scaling", scaling_tables.whole)
+    return "\n\n".join([*([measured] if measured else []), *scaling_tables.many_gpus(results)])
 
 
 def render_whole(

@@ -25,7 +25,7 @@ def test_ranks_send_the_bytes_of_a_ring(tmp_path, capsys):
     assert [count["collectives"] for count in counts if "collectives" in count] == [1] * 4
     assert set(result["summary"]) == {f"{name}: speed-up on 2 ranks" for name in hessian_names(True)}
     result["config"]["tiny"] = False
-    assert "fitted to the all-reduces" in scaling_tables.whole(result, [])
+    assert "fitted to the all-reduces" in scaling_tables.whole(result)
 
 
 def test_names_of_cases_are_those_of_a_run():
