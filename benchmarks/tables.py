@@ -3,10 +3,9 @@
     python -m benchmarks.tables --write              # replaces what stands between the markers of every page
     python -m benchmarks.tables --check README.md    # of some pages; exit code 1 if that would change one
 
-The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for a
-few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the tables
-of the memory hooks, `formulas` for code from formulas, and `hessian` for second derivatives. Each cell of a table holds
-one figure.
+The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for
+a few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the
+tables of the memory hooks, and `hessian` for those of second derivatives. Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from .library_tables import WIDTH, by_library
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
 PAGES = (
-    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/formulas.md", "docs/hessian.md",
-    "docs/memory.md", "docs/generated/op-speed.md",
+    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md",
+    "docs/generated/op-speed.md",
 )  # fmt: skip
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "optimizer_step", "foreach",
@@ -97,7 +96,6 @@ BLOCKS = {  # by the names of markers
     "bench": render,
     "ops": render_ops,
     "memory": render_memory,
-    "formulas": lambda results: render_whole(results, "formulas", by_library),
     "hessian": render_hessian,
 }
 
