@@ -5,8 +5,7 @@
 
 The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for
 a few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the
-tables of the memory hooks, `formulas` for code from formulas, `hessian` for second derivatives, and `scaling` for
-several processes. Each cell of a table holds one figure.
+tables of the memory hooks, `hessian` for second derivatives, and `scaling` for several processes. Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from .library_tables import WIDTH, by_library
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
 PAGES = (
-    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/formulas.md", "docs/hessian.md",
-    "docs/memory.md", "docs/distributed-scaling.md", "docs/generated/op-speed.md",
+    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md",
+    "docs/distributed-scaling.md", "docs/generated/op-speed.md",
 )  # fmt: skip
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "pinn", "optimizer_step", "foreach",
@@ -112,7 +111,6 @@ BLOCKS = {  # by the names of markers
     "bench": render,
     "ops": render_ops,
     "memory": render_memory,
-    "formulas": lambda results: render_whole(results, "formulas", by_library),
     "hessian": render_hessian,
     "scaling": render_scaling,
 }
