@@ -110,8 +110,9 @@ class NumpyCode:
 
     def _many(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> list[np.ndarray]:
         head = arrays[-1]
-        if all(a.shape == head.shape and a.flags.c_contiguous for a in arrays):
-            flat = [a.reshape(-1) for a in arrays]
+        arrays = [_as_number(a) for a in arrays]
+        if all(not a.ndim or (a.shape == head.shape and a.flags.c_contiguous) for a in arrays):
+            flat = [a.reshape(-1) if a.ndim else a for a in arrays]
             outputs = [pool.empty(head.shape, head.dtype) for _ in self.program.outputs]
             targets = [o.reshape(-1) for o in outputs]
         else:
@@ -135,14 +136,14 @@ class NumpyCode:
             j = min(i + size, stop)
             if j - i < size:
                 registers = [r[: j - i] for r in registers]
-            parts = [v[i:j] for v in vectors]
+            parts = [v[i:j] if v.ndim else v for v in vectors]
             block(*parts[:count], *numbers, *parts[count:], *registers)
 
     def _walk_halves(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
         for i in range(start, stop, WIDE):
             j = min(i + WIDE, stop)
             results = [np.empty(j - i, self.dtype) for _ in targets]
-            self._walk([convert(v[i:j], self.dtype) for v in flat], results, numbers, 0, j - i, step)
+            self._walk([convert(v[i:j] if v.ndim else v, self.dtype) for v in flat], results, numbers, 0, j - i, step)
             for target, result in zip(targets, results, strict=True):
                 target[i:j] = convert(result, target.dtype)
 
@@ -158,6 +159,11 @@ class NumpyCode:
 def _full(value: float, dtype: np.dtype) -> np.ndarray:
     """A vector of equal numbers, as long as the longest block."""
     return np.full(SHARED_BLOCK, value, dtype)
+
+
+def _as_number(a: np.ndarray) -> np.ndarray:
+    """An array whose elements are one place in memory, such as an expanded gradient, as a 0-d array."""
+    return a if any(a.strides) or not a.ndim else a[(slice(1),) * a.ndim].reshape(())
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:

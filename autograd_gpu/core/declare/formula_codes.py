@@ -47,7 +47,7 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
         if uses_library(self.family.outputs(self.products, options, ones)):
             few = self.compiled(options, wide, ones, True)
             chosen = _by_size(few, few.numbers(**numbers), code)
-        if dtype in HALF and len(self.products) == 1 and not self.products[0][0]:
+        if dtype in HALF and len(code.program.inputs) == 1:
             chosen = _by_table(chosen, code.numbers(**numbers))
         return chosen, code.numbers(**numbers)
 

@@ -108,6 +108,15 @@ def test_layout_broadcasting_and_shapes(count):
         assert code([empty, empty], code.numbers())[0].shape == shape
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_an_expanded_number_is_read_as_a_number(dtype):
+    code = code_of([x * y + select(y > 0, x, 0)], ["x", "y"])
+    elements, two = values(FEW + 9, dtype), np.array(2, dtype)
+    expected = code([np.full(elements.shape, two), elements], code.numbers())[0]
+    for expanded in (two, np.broadcast_to(two, elements.shape), two.reshape(1)):
+        same_bits(code([expanded, elements], code.numbers())[0], expected)
+
+
 def test_an_output_that_is_an_input_is_a_copy():
     for count in (3, FEW + 1):
         elements = values(count)

@@ -3,11 +3,16 @@
 import mpmath
 import numpy as np
 import pytest
-from scalar_formulas import exact
+from hypothesis import given, settings
+from scalar_formulas import EXPRESSIONS, exact
 
 import autograd_gpu as ag
 from autograd_gpu.backend.formulas import cuda_code
-from autograd_gpu.core.declare.op import RAW, REGISTRY
+from autograd_gpu.backend.formulas import expression as language
+from autograd_gpu.backend.formulas.derivative import substituted
+from autograd_gpu.backend.formulas.formula import Formula
+from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
+from autograd_gpu.core.declare.pointwise import Family
 from autograd_gpu.core.dispatch import pointwise
 from autograd_gpu.errors import OpDeclarationError
 from autograd_gpu.ops.nn.activation import silu_grad
@@ -76,11 +81,64 @@ def declared(**body):
     ({"formula": lambda x: x, "derivative_of": ag.silu}, "either formula or derivative_of"),
     ({"formula": lambda x: x, "forward": lambda xp, x: x}, "forward follows from the formula"),
     ({"formula": lambda a, b: a + b}, "formulas of one element, x"),
+    ({"formula": lambda x: x, "by_result": lambda x: x}, "by_result is a formula of the result, out"),
+    ({"derivative_of": ag.silu, "check": lambda: None}, "check belongs to the block with the formula"),
 ])  # fmt: skip
 def test_a_block_that_contradicts_itself_is_an_error(body, message):
     with pytest.raises(OpDeclarationError, match=message):
         declared(**body)
     assert "wrong_formula" not in REGISTRY
+
+
+def scratch_family(name, formula, **words):
+    """The family of an op that is not in REGISTRY."""
+    family = Family(name, Formula(formula, name), **words)
+    Family.declare(family.block(name, 0, {"__doc__": "An op for a test.", "__module__": __name__}))
+    return family
+
+
+@pytest.mark.cpu
+@given(EXPRESSIONS)
+@settings(max_examples=15, deadline=None)
+def test_three_derivatives_of_random_formulas(e):
+    """Recorded, against differences in exact arithmetic, which know no rule."""
+    e = substituted(e, {"y": 0.5 * language.element("x") + 1}) + language.element("x")
+    name = f"random_{len(vars(RAW))}"
+    scratch_family(name, lambda x, *, k=1.25: e)
+    points = [-0.8125, 0.375]
+    x = ag.tensor(points, dtype=ag.float64, requires_grad=True)
+    results = [getattr(RECORD, name)(x)]
+    for _ in range(3):
+        y = results[-1]
+        results.append(ag.autograd.grad(y.sum(), x, create_graph=True)[0] if y.requires_grad else ag.zeros_like(x))
+    with mpmath.workdps(40):
+        for order, result in enumerate(results):
+            expected = [float(mpmath.diff(lambda t: exact(e, {"x": t, "k": 1.25}), p, order)) for p in points]
+            np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_derivative_by_the_result_saves_the_result(device):
+    family = scratch_family("square_root", language.sqrt, by_result=lambda out: 0.5 / out)
+    x = ag.tensor([4.0, 9.0], dtype=ag.float64, device=device, requires_grad=True)
+    results = nested(RECORD.square_root, x, 3)
+    a = np.array([4.0, 9.0])
+    for result, expected in zip(results, [a**0.5, a**-0.5 / 2, -(a**-1.5) / 4, a**-2.5 * 3 / 8], strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-14)
+    assert (family.saved, family.bends) == ("out", True)
+    assert RECORD.square_root(x).grad_fn._saved_result is not None
+    assert not hasattr(RECORD.square_root(x).grad_fn, "_saved_self")
+
+
+def test_wrong_attributes_are_an_error_at_each_call(device):
+    def check(k):
+        if k < 0:
+            raise RuntimeError("k is negative")
+
+    scratch_family("checked", lambda x, *, k=1.0: x * k, check=check)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="k is negative"):
+            RECORD.checked(ag.ones(2, device=device), -1.0)
+    assert RECORD.checked(ag.ones(2, device=device), 3).tolist() == [3, 3]
 
 
 @pytest.mark.cuda

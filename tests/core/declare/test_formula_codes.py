@@ -1,0 +1,55 @@
+"""Code of ops from formulas by dtype, attributes and size."""
+
+import numpy as np
+import pytest
+
+import autograd_gpu as ag
+from autograd_gpu.backend.cpu.half_table import MANY
+from autograd_gpu.core.declare import formula_codes
+from autograd_gpu.core.declare.formula_codes import FEW, Codes
+from autograd_gpu.core.declare.op import RAW
+
+pytestmark = pytest.mark.cpu
+
+
+def codes_of(op, factors=(), order=0):
+    return Codes(op.family, "test", ((factors, order),))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", ["gelu", "sigmoid", "silu"])
+def test_few_elements_are_those_of_many_but_for_the_last_digits(name, dtype):
+    x = np.linspace(-9, 9, FEW + 1).astype(dtype)
+    many, few = getattr(RAW, name)(x), getattr(RAW, name)(x[:FEW])
+    assert few.dtype == many.dtype
+    np.testing.assert_allclose(few, many[:FEW], rtol={2: 1e-3, 4: 4e-6, 8: 1e-14}[x.itemsize], atol=0)
+
+
+def test_formulas_without_functions_of_scipy_have_one_code():
+    codes = codes_of(ag.elu)
+    code, _ = codes[np.dtype("f4"), 1.0]
+    assert code.program.numbers == ()  # alpha is 1
+    assert codes[np.dtype("f4"), 0.5][0] is codes[np.dtype("f4"), 0.25][0]
+    assert codes[np.dtype("f4"), 0.5][1] != codes[np.dtype("f4"), 0.25][1]
+
+
+def test_numbers_of_many_attributes_are_forgotten(monkeypatch):
+    monkeypatch.setattr(formula_codes, "MOST", 3)
+    codes = codes_of(ag.elu)
+    for alpha in range(2, 9):
+        code, numbers = codes[np.dtype("f8"), alpha]
+        assert code([np.array([-1.0])], numbers)[0][0] == alpha * np.expm1(-1.0)
+    assert len(codes) <= 3
+
+
+def test_many_halves_are_looked_up():
+    x = np.random.default_rng(0).standard_normal(MANY).astype(np.float16)
+    np.testing.assert_array_equal(RAW.softplus(x, 2.0)[:300], RAW.softplus(x[:300], 2.0))
+
+
+def test_integers_take_a_way_of_their_own():
+    for dtype in (np.int64, np.uint8, np.bool_):
+        x = np.array([0, 1], dtype)
+        assert RAW.relu(x).dtype == dtype
+    with pytest.raises(RuntimeError, match="unsigned type with negative"):
+        RAW.hardtanh(np.array([1], np.uint8))
