@@ -5,7 +5,8 @@
 
 The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for
 a few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the
-tables of the memory hooks, `hessian` for second derivatives, and `scaling` for several processes. Each cell of a table holds one figure.
+tables of the memory hooks, `hessian` for second derivatives, and `scaling` for several processes. Each cell of a table
+holds one figure.
 """
 
 from __future__ import annotations

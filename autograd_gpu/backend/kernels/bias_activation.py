@@ -17,7 +17,7 @@ from ..arrays.dtypes import int32, wide
 from ..cuda import runtime
 from ..formulas.cuda_code import Functor
 from .column_sum import sum_columns
-from .functors import Applied, declare_for, functor_parameter, members
+from .functors import Applied, Declared, declare_unit, functor_parameter, members
 from .instances import C_NAMES, SIZE, Parameter
 from .launcher import Array, aligned, c_name, check_array, launch, size
 from .tiles import VECTOR, Launch, sum_tiles, tiles
@@ -36,12 +36,13 @@ def declare_bias_activation(functor: Functor, dtype: np.dtype, width: int) -> st
     dg, dx2 = Parameter("dg", "write", dtype, True), Parameter("dx", "write", dtype, True)
     f, by_result = functor_parameter(functor, dtype), Parameter("by_result", "scalar", int32)
     unit = f"{functor.name}, {C_NAMES[dtype]}, {width}"
-    for kernel, parameters in {
+    kernels = {
         "bias_activation": (x, bias, out, f, *SIZE),
         "bias_activation_backward": (g, saved, bias, dx, *sums, f, *SIZE),
         "bias_activation_double_backward": (gg, ggb, g2, saved, bias, dg, dx2, *sums, f, by_result, *SIZE),
-    }.items():
-        declare_for(functor, f"{kernel}<{unit}>", FILE, kernel, parameters, unit)
+    }
+    instances = [Declared(functor, f"{kernel}<{unit}>", kernel, parameters) for kernel, parameters in kernels.items()]
+    declare_unit(FILE, unit, instances)
     return unit
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..cuda import runtime
 from ..formulas.cuda_code import Functor
-from .functors import Applied, declare_for, functor_parameter, members
+from .functors import Applied, Declared, declare_unit, functor_parameter, members
 from .instances import C_NAMES, SIZE, Parameter
 from .launcher import Array, aligned, c_name, check_array, launch
 from .tiles import VECTOR, Launch, tiles
@@ -29,9 +29,8 @@ class Plan(NamedTuple):
 def declare_elementwise(f: Applied, dtype: np.dtype, width: int) -> str:
     """The instance of f, which is declared when it is first asked for; `width` elements are moved at once."""
     functors, types = f.together or (f.functor,), f"{C_NAMES[dtype]}, {width}"
-    for functor in functors:
-        name, unit = f"elementwise<{functor.name}, {types}>", f"{functors[0].name}, {types}"
-        declare_for(functor, name, FILE, "elementwise", _parameters(functor, dtype), unit)
+    instances = [Declared(g, f"elementwise<{g.name}, {types}>", "elementwise", _parameters(g, dtype)) for g in functors]
+    declare_unit(FILE, f"{functors[0].name}, {types}", instances)
     return f"elementwise<{f.functor.name}, {types}>"
 
 

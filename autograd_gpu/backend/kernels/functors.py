@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -58,13 +59,24 @@ def members(f: Applied, dtype: np.dtype) -> np.ndarray:
     return argument
 
 
-def declare_for(
-    functor: Functor, name: str, file: str, kernel: str, parameters: tuple[Parameter, ...], unit: str
-) -> None:  # fmt: skip
-    """Registers an instance with a functor when it is first asked for; ValueError if another functor has the name."""
+class Declared(NamedTuple):
+    """An instance with a functor, for `declare_unit`."""
+
+    functor: Functor
+    name: str
+    kernel: str
+    parameters: tuple[Parameter, ...]
+
+
+def declare_unit(file: str, unit: str, instances: Iterable[Declared]) -> None:
+    """Registers all instances of a unit unless they are; ValueError if another functor has a name.
+
+    At once, since a thread that finds one of them compiles the whole unit.
+    """
     with _LOCK:
-        known = INSTANCES.get(name)
-        if known is None:
-            declare(name, file, kernel, parameters, unit, functor)
-        elif known.functor is None or known.functor.text != functor.text:
-            raise ValueError(f"the kernel instance {name} is declared by two formulas; rename an op")
+        for functor, name, kernel, parameters in instances:
+            known = INSTANCES.get(name)
+            if known is None:
+                declare(name, file, kernel, parameters, unit, functor)
+            elif known.functor is None or known.functor.text != functor.text:
+                raise ValueError(f"the kernel instance {name} is declared by two formulas; rename an op")

@@ -13,7 +13,7 @@ import functools
 import numpy as np
 
 from ..formulas.cuda_code import Functor
-from .functors import Applied, declare_for
+from .functors import Applied, Declared, declare_unit
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, aligned, c_name, check_array, launch
 from .tiles import VECTOR, tiles
@@ -60,8 +60,9 @@ def declare_rnn(functor: Functor, dtype: np.dtype, width: int) -> str:
     if functor.numbers:
         raise ValueError(f"a step of an RNN has no kernel for {functor.name}, an activation with parameters")
     unit = f"{functor.name}, {C_NAMES[dtype]}, {width}"
-    for kernel in ("rnn_step", "rnn_step_backward"):
-        declare_for(functor, f"{kernel}<{unit}>", FILE, kernel, _parameters(kernel, dtype), unit)
+    instances = [Declared(functor, f"{kernel}<{unit}>", kernel, _parameters(kernel, dtype))
+                 for kernel in ("rnn_step", "rnn_step_backward")]  # fmt: skip
+    declare_unit(FILE, unit, instances)
     return unit
 
 

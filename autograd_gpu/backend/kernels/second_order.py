@@ -17,7 +17,7 @@ from ..cuda import runtime
 from ..formulas.cuda_code import Functor
 from .column_sum import sum_columns
 from .constants import DIAGONAL, FULL_HESSIAN, HELD_TANGENTS, LAPLACIAN
-from .functors import Applied, declare_for, functor_parameter, members
+from .functors import Applied, Declared, declare_unit, functor_parameter, members
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
 from .tiles import VECTOR, row_tiles, sum_tiles, tiles, widest
@@ -59,9 +59,10 @@ def declare_activation_jet(functor: Functor, dtype: np.dtype, width: int, backwa
     if backward:
         arrays = (Parameter("g", "read", dtype), saved, bias, stream, ds, dbias)
         parameters = (*arrays, Parameter("partials", "write", wide(dtype), True), dstream, f, *NUMBERS, *SIZE)
-    kernel, unit = "activation_jet" + "_backward" * backward, f"{functor.name}, {C_NAMES[dtype]}, {width}"
-    declare_for(functor, f"{kernel}<{unit}>", FILE, kernel, parameters, unit)
-    return f"{kernel}<{unit}>"
+    kernel = "activation_jet" + "_backward" * backward
+    name = f"{kernel}<{functor.name}, {C_NAMES[dtype]}, {width}>"
+    declare_unit(FILE, name, [Declared(functor, name, kernel, parameters)])
+    return name
 
 
 # ---- forms -------------------------------------------------------------------------------------------

@@ -84,13 +84,13 @@ def test_functors_of_formulas_take_the_place_of_an_include(tmp_path, monkeypatch
     for module in (functors, loader):
         monkeypatch.setattr(module, "INSTANCES", instances.INSTANCES)
     for width in (1, 4):
-        functors.declare_for(Functor("One", text), f"one<{width}>", "a.cu", "one", (), "")
+        functors.declare_unit("a.cu", "", [functors.Declared(Functor("One", text), f"one<{width}>", "one", ())])
     assert kernels.source("a.cu", ["one<1>", "one<4>"]).splitlines()[1:] == [
         '#line 1 "a.cu"', '#line 1 "formulas/elementwise.cuh"', "// one", "struct One {};", '#line 2 "a.cu"', "int a;",
     ]  # fmt: skip
     assert "One" not in kernels.source("a.cu")
     with pytest.raises(ValueError, match="one<4> is declared by two formulas; rename an op"):
-        functors.declare_for(Functor("One", "// another"), "one<4>", "a.cu", "one", (), "")
+        functors.declare_unit("a.cu", "", [functors.Declared(Functor("One", "// another"), "one<4>", "one", ())])
 
 
 def test_constants_stand_on_top_of_every_source_and_nowhere_else(monkeypatch):
@@ -383,6 +383,20 @@ def test_units_are_compiled_apart(recorder):
     for names, types in ((first, "float, 4"), (narrow, "float, 1"), (other, "__half, 1")):
         assert len(names) == 3
         assert all(name.endswith(f"<Gelu, {types}>") for name in names)
+
+
+def test_a_unit_is_declared_as_a_whole_before_one_of_its_instances_is_compiled(recorder):
+    """As an op that is first called now does: an instance that came later would not be in the module."""
+    for f, count in ((formula_functors.value_of("mish"), 3), (formula_functors.value_of("sinc"), 1)):
+        name = kernels.declare_elementwise(f, np.dtype("float32"), 4)
+        loader.load(name, 0)
+        (names,) = [module["name_expressions"] for loaded, module in recorder.compiled if loaded == name]
+        assert len(names) == count
+    for backward in (False, True):
+        silu = formula_functors.activation("silu").functor
+        name = kernels.declare_activation_jet(silu, np.dtype("float32"), 4, backward)
+        loader.load(name, 0)
+        assert recorder.compiled[-1][1]["name_expressions"] == (name,)
 
 
 @pytest.mark.parametrize(("kernel", "instances"), [("softmax", 2), ("layer_norm", 3)])
