@@ -1,5 +1,6 @@
 """A program runs only while what its traces depended on is as it was; else the call is traced anew."""
 
+import gc
 import pickle
 import threading
 
@@ -283,6 +284,24 @@ def test_reset_copies_and_pickles():
     assert f.factor == 2.0
     again = pickle.loads(pickle.dumps(f))
     assert again(ag.ones(1, 3)).shape == (1, 3)
+
+
+def test_calls_leave_nothing_behind():
+    w = ag.ones(3, requires_grad=True)
+    step = ag.compile(lambda x: ag.autograd.grad((x * w).sin().sum(), w)[0])
+    outside = ag.compile(lambda x: (x * w).sin().sum())
+
+    def calls(count):
+        for _ in range(count):
+            step(ag.ones(3))
+            outside(ag.ones(3)).backward()
+
+    calls(10)
+    gc.collect()
+    before = len(gc.get_objects())
+    calls(5000)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 20
 
 
 def test_methods():
