@@ -56,7 +56,7 @@ class Program:
         self.nodes, self.returns = nodes, returns
         self._scope: dict[str, Any] = {
             "np": np, "asarray": np.asarray, "generic": np.generic, "row_major": row_major, "set_grad": set_grad,
-            "write": write, "RAW": RAW,
+            "write": write, "wrap": wrap, "RAW": RAW,
         }  # fmt: skip
         self._names: dict[Value, str] = {}
         self._known: dict[int, str] = {}
@@ -230,7 +230,8 @@ class Program:
         self._w(f"{self._make(node.outs[0])} = {self._bind(node.draw, 'draw')}({node.shape!r})._array")
 
     def _Check(self, node: graph.Check) -> None:
-        self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]})")
+        shown = "".join(f", wrap({self._names[v]})" for v in node.shown)
+        self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]}{shown})")
 
     def _Look(self, node: graph.Look) -> None:
         """Does nothing."""

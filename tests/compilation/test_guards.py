@@ -320,6 +320,22 @@ def test_methods():
     assert a.run(ag.ones(1)).item() == 5.0
 
 
+def test_checks_of_a_distribution_are_repeated():
+    def f(scale):
+        return ag.distributions.Normal(0.0, scale).log_prob(ag.ones(2))
+
+    g = ag.compile(f, fullgraph=True)
+    for _ in range(3):
+        g(ag.ones(2))
+    assert g.counts.compiled == 1
+    texts = []
+    for h in (f, g):
+        with pytest.raises(ValueError, match="Expected parameter scale") as error:
+            h(ag.tensor([1.0, -2.0]))
+        texts.append(str(error.value))
+    assert texts[0] == texts[1]
+
+
 def test_a_failing_call_leaves_what_eager_leaves():
     w = ag.ones(3, requires_grad=True)
 
