@@ -70,7 +70,7 @@ def root_of(array: Any) -> int:
     return id(array)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Node:
     """An instruction. It needs `reads`, makes `outs`, and changes the memory of `writes`."""
 
@@ -96,6 +96,10 @@ class Node:
     def made(self) -> list[Value]:
         """All values that it makes, also those that an op keeps for its derivative."""
         return self.outs
+
+    def __str__(self) -> str:
+        made = ", ".join(v.described() for v in self.made())
+        return f"  {f'{made} = ' if made else ''}{self.name}({', '.join(v.name for v in self.reads)})"
 
     def replace(self, of: Callable[[Any], Any]) -> None:
         """Replaces each value v that it reads by of(v)."""
@@ -212,18 +216,19 @@ class Draw(Node):
 
 @dataclass(eq=False)
 class Check(Node):
-    """test(value), which raises what eager code raises."""
+    """test(value, *shown), which raises what eager code raises; it gets the values of `shown` as tensors."""
 
-    test: Callable[[Any], None] = None  # type: ignore[assignment]
+    test: Callable[..., None] = None  # type: ignore[assignment]
     value: Value = None  # type: ignore[assignment]
+    shown: list[Value] = field(default_factory=list)
     name, has_effect = "check", True
 
     @property
     def reads(self) -> list[Value]:
-        return [self.value]
+        return [self.value, *self.shown]
 
     def replace(self, of: Callable[[Any], Any]) -> None:
-        self.value = of(self.value)
+        self.value, self.shown = of(self.value), [of(v) for v in self.shown]
 
     def word(self) -> Any:
         return (getattr(self.test, "__code__", None),)
