@@ -212,18 +212,19 @@ class Draw(Node):
 
 @dataclass(eq=False)
 class Check(Node):
-    """test(value), which raises what eager code raises."""
+    """test(value, *shown), which raises what eager code raises; it gets the values of `shown` as tensors."""
 
-    test: Callable[[Any], None] = None  # type: ignore[assignment]
+    test: Callable[..., None] = None  # type: ignore[assignment]
     value: Value = None  # type: ignore[assignment]
+    shown: list[Value] = field(default_factory=list)
     name, has_effect = "check", True
 
     @property
     def reads(self) -> list[Value]:
-        return [self.value]
+        return [self.value, *self.shown]
 
     def replace(self, of: Callable[[Any], Any]) -> None:
-        self.value = of(self.value)
+        self.value, self.shown = of(self.value), [of(v) for v in self.shown]
 
     def word(self) -> Any:
         return (getattr(self.test, "__code__", None),)

@@ -55,8 +55,8 @@ class Program:
     ) -> None:  # fmt: skip
         self.nodes, self.returns = nodes, returns
         self._scope: dict[str, Any] = {
-            "np": np, "asarray": np.asarray, "ndarray": np.ndarray, "row_major": row_major, "set_grad": set_grad,
-            "write": write, "RAW": RAW,
+            "np": np, "asarray": np.asarray, "generic": np.generic, "row_major": row_major, "set_grad": set_grad,
+            "write": write, "wrap": wrap, "RAW": RAW,
         }  # fmt: skip
         self._names: dict[Value, str] = {}
         self._known: dict[int, str] = {}
@@ -169,7 +169,7 @@ class Program:
         """What the generated functions of ops do with a result: no NumPy scalars, row-major where the op says so."""
         name = self._names[v]
         if not v.shape:
-            self._w(f"if type({name}) is not ndarray: {name} = asarray({name})")
+            self._w(f"if isinstance({name}, generic): {name} = asarray({name})")
         elif op.contiguous:
             self._w(f"if not {name}.flags.c_contiguous: {name} = row_major({name})")
 
@@ -211,7 +211,7 @@ class Program:
         self._w(f"{', '.join(targets)}, = {call}")
         for v in node.outs:
             if not v.shape:
-                self._w(f"if type({self._names[v]}) is not ndarray: {self._names[v]} = asarray({self._names[v]})")
+                self._w(f"if isinstance({self._names[v]}, generic): {self._names[v]} = asarray({self._names[v]})")
 
     def _Copy(self, node: graph.Copy) -> None:
         self._w(f"{self._make(node.outs[0])} = {self._names[node.source]}.copy()")
@@ -230,7 +230,8 @@ class Program:
         self._w(f"{self._make(node.outs[0])} = {self._bind(node.draw, 'draw')}({node.shape!r})._array")
 
     def _Check(self, node: graph.Check) -> None:
-        self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]})")
+        shown = "".join(f", wrap({self._names[v]})" for v in node.shown)
+        self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]}{shown})")
 
     def _Look(self, node: graph.Look) -> None:
         """Does nothing."""

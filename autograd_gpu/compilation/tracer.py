@@ -219,8 +219,9 @@ class Tracer(Tracing):
     def drew(self, draw: Callable[..., Any], shape: tuple[int, ...], value: TensorBase) -> None:
         self.add(graph.Draw([self.new("draw", RESULT, value._array)], draw=draw, shape=shape))
 
-    def checked(self, test: Callable[[Any], None], x: TensorBase) -> None:
-        self.add(graph.Check(test=test, value=self.value(x)))
+    def checked(self, test: Callable[..., None], x: TensorBase, *shown: TensorBase) -> None:
+        values = [self.value(t) for t in (x, *shown)]
+        self.add(graph.Check(test=test, value=values[0], shown=values[1:]))
 
     def routine(
         self, name: str, run: Callable[[], Any], reads: Sequence[Any], writes: Sequence[Any], owner: Any = None

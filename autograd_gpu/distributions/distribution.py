@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from .. import ops
+from ..core.interpret.batched import check_values
 from ..core.size import Size
 from ..core.tensor import Tensor
 from ..modes import no_grad
 from .constraint import is_dependent
-from .utils import as_size, holds_everywhere, lazy_property
+from .utils import as_size, lazy_property
 
 
 class Distribution:
@@ -203,11 +205,14 @@ class Distribution:
             if is_dependent(constraint) or self._is_derived(name):
                 continue
             value = getattr(self, name)
-            if not holds_everywhere(constraint.check(value)):
-                raise ValueError(
-                    f"Expected parameter {name} ({_kind(value)}) of distribution {self!r} to satisfy the constraint "
-                    f"{constraint!r}, but found invalid values:\n{value}"
-                )
+            check_values(constraint.check(value), partial(self._refuse_parameter, name, constraint), value)
+
+    def _refuse_parameter(self, name: str, constraint: Any, valid: Any, value: Tensor) -> None:
+        if not valid.all():
+            raise ValueError(
+                f"Expected parameter {name} ({_kind(value)}) of distribution {self!r} to satisfy the constraint "
+                f"{constraint!r}, but found invalid values:\n{value}"
+            )
 
     def _is_derived(self, name: str) -> bool:
         """Whether the parameter follows from another, which is checked in its place."""
@@ -231,7 +236,10 @@ class Distribution:
                 "distribution with `validate_args=False` to turn off validation.", stacklevel=3,
             )  # fmt: skip
             return
-        if not holds_everywhere(support.check(value)):
+        check_values(support.check(value), partial(self._refuse_value, support), value)
+
+    def _refuse_value(self, support: Any, valid: Any, value: Tensor) -> None:
+        if not valid.all():
             raise ValueError(
                 f"Expected value argument ({_kind(value)}) to be within the support ({support!r}) of the distribution "
                 f"{self!r}, but found invalid values:\n{value}"

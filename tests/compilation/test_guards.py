@@ -1,5 +1,6 @@
 """A program runs only while what its traces depended on is as it was; else the call is traced anew."""
 
+import gc
 import pickle
 import threading
 
@@ -285,6 +286,24 @@ def test_reset_copies_and_pickles():
     assert again(ag.ones(1, 3)).shape == (1, 3)
 
 
+def test_calls_leave_nothing_behind():
+    w = ag.ones(3, requires_grad=True)
+    step = ag.compile(lambda x: ag.autograd.grad((x * w).sin().sum(), w)[0])
+    outside = ag.compile(lambda x: (x * w).sin().sum())
+
+    def calls(count):
+        for _ in range(count):
+            step(ag.ones(3))
+            outside(ag.ones(3)).backward()
+
+    calls(10)
+    gc.collect()
+    before = len(gc.get_objects())
+    calls(5000)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 20
+
+
 def test_methods():
     class Model:
         scale = 2.0
@@ -299,6 +318,22 @@ def test_methods():
         assert (a.run(ag.ones(1)).item(), b.run(ag.ones(1)).item()) == (2.0, 3.0)
     a.scale = 5.0
     assert a.run(ag.ones(1)).item() == 5.0
+
+
+def test_checks_of_a_distribution_are_repeated():
+    def f(scale):
+        return ag.distributions.Normal(0.0, scale).log_prob(ag.ones(2))
+
+    g = ag.compile(f, fullgraph=True)
+    for _ in range(3):
+        g(ag.ones(2))
+    assert g.counts.compiled == 1
+    texts = []
+    for h in (f, g):
+        with pytest.raises(ValueError, match="Expected parameter scale") as error:
+            h(ag.tensor([1.0, -2.0]))
+        texts.append(str(error.value))
+    assert texts[0] == texts[1]
 
 
 def test_a_failing_call_leaves_what_eager_leaves():

@@ -217,6 +217,15 @@ def choices_by_value():
 
 
 @program
+def distributions():
+    def f(x):
+        normal = ag.distributions.Normal(x, x.exp())
+        return normal.rsample(), normal.log_prob(x * 2), ag.distributions.Categorical(logits=x).entropy()
+
+    return f, []
+
+
+@program
 def half_types():
     return lambda x: ((x.half() * 3).float() * x.bfloat16().float()).sum(0), []
 

@@ -159,13 +159,21 @@ def every_value(x: Tensor) -> Any:
     return x._every_value()
 
 
-def check_values(x: Tensor, test: Callable[[Any], None]) -> None:
-    """Runs `test`, which may raise, on the values of x, under vmap of all examples; a compiled call does the same."""
-    test(x._every_value())
+def check_values(x: Tensor, test: Callable[..., None], *shown: Tensor) -> None:
+    """Runs `test`, which may raise, on the values of x, under vmap of all examples; a compiled call does the same.
+
+    shown: tensors that `test` gets besides, for its message.
+    """
+    test(x._every_value(), *shown)
     if MODES.stack and (tracing := tracer()) is not None:
-        while isinstance(x, LevelTensor):
-            x = x._value
-        tracing.checked(test, x)
+        tracing.checked(test, *map(_lowest, (x, *shown)))
+
+
+def _lowest(x: Tensor) -> Tensor:
+    """What x is below all levels."""
+    while isinstance(x, LevelTensor):
+        x = x._value
+    return x
 
 
 def refuse_batched(name: str, x: Any, instead: str) -> None:

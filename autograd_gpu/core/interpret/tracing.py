@@ -100,8 +100,8 @@ class Tracing(Interpreter):
         """draw(shape) gave `value`."""
         raise NotImplementedError
 
-    def checked(self, test: Callable[[Any], None], x: TensorBase) -> None:
-        """test(values of x) raised nothing."""
+    def checked(self, test: Callable[..., None], x: TensorBase, *shown: TensorBase) -> None:
+        """test(values of x, *shown) raised nothing."""
         raise NotImplementedError
 
     def routine(

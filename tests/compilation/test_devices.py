@@ -1,0 +1,51 @@
+"""A compiled training step on the run's device: on CUDA programs run the kernels of eager code."""
+
+import numpy as np
+
+import autograd_gpu as ag
+from autograd_gpu import nn, optim
+
+
+def steps(device, compiled, count=7):
+    ag.manual_seed(0)
+    # On CUDA the mask of a dropout is an option of its op, another one at each call: such a call stays eager.
+    drop = nn.Dropout(0.5) if device == "cpu" else nn.Identity()
+    m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), drop, nn.Linear(4, 2)).to(device)
+    o = optim.Adam(m.parameters(), lr=0.01)
+
+    def step(x, y):
+        o.zero_grad()
+        loss = nn.functional.cross_entropy(m(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+        o.step()
+        with ag.no_grad():
+            m[4].bias.mul_(0.5)
+        return loss.detach()
+
+    f, random, seen = ag.compile(step, fullgraph=True) if compiled else step, np.random.default_rng(1), []
+    for _ in range(count):
+        x = ag.tensor(random.uniform(-1, 1, (4, 3)).astype("f4"), device=device)
+        loss = f(x, ag.tensor([0, 1, 1, 0], device=device))
+        state = [loss, *m.parameters(), *(p.grad for p in m.parameters())]
+        seen.append([t.detach().cpu().numpy().tobytes() for t in state])
+    return seen, f
+
+
+def test_a_training_step(device):
+    expected, _ = steps(device, False)
+    seen, f = steps(device, True)
+    assert seen == expected
+    assert f.counts.compiled == 4
+
+
+def test_backward_outside(device):
+    m = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).to(device)
+    f, seen = ag.compile(m, fullgraph=True), []
+    for g in (m, f, m, f, m, f):  # eager first, which compiles the kernels
+        x = ag.tensor(np.full((2, 3), 0.5, "f4"), device=device, requires_grad=True)
+        m.zero_grad()
+        g(x).sum().backward()
+        seen.append([t.cpu().numpy().tobytes() for t in (x.grad, *(p.grad for p in m.parameters()))])
+    assert all(row == seen[0] for row in seen)
+    assert f.counts.compiled == 1
