@@ -216,10 +216,10 @@ def steps_for(
         steps[GRAPH] = graphed_step(ag, *case)
     if "torch" in present:
         torch, settings = present["torch"], TORCH_VARIANTS[variant]
-        steps["torch"] = eager_step(torch, *case, **settings)
+        steps["torch"] = eager_step(torch, weights, batch, optimizer, args.device, **settings)
         if on_cuda:
-            steps[TORCH_GRAPH] = graphed_step(torch, *case, **settings)
-            steps[COMPILED] = compiled_step(torch, *case, **settings)
+            steps[TORCH_GRAPH] = graphed_step(torch, weights, batch, optimizer, args.device, **settings)
+            steps[COMPILED] = compiled_step(torch, weights, batch, optimizer, args.device, **settings)
     if "jax" in present:
         steps["jax"] = jax_step(present["jax"], *case)
     return steps
