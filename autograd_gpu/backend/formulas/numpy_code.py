@@ -19,14 +19,14 @@ from ..arrays.memory_format import empty_like, memory_order
 from ..cpu import numpy_ops, pool
 from ..cpu.half import convert
 from ..cpu.rows import SHARED_BLOCK, Blocks
-from .lowering import Program
+from .lowering import Operand, Program
 from .native.switch import switch_of
 from .numpy_source import BlockWriter, called, source
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 14  # elements
 SHORT = 5  # instructions up to which a block has SHARED_BLOCK elements, so that calls of NumPy do not count
-CALM = frozenset(("minimum", "maximum", "tanh", "neg", "abs"))  # operations without errors of arithmetic
+CALM = frozenset(("minimum", "maximum", "tanh", "neg", "abs", "sigmoid", "normal_cdf"))  # without errors of arithmetic
 WIDE = 1 << 16  # elements of half types that are converted at a time, for which arrays are allocated
 Vectors = Sequence[np.ndarray]
 
@@ -71,10 +71,12 @@ class NumpyCode:
         self.is_calm = all(i.op in CALM for i in program.instructions)
         # The numbers that `block` reads as vectors, by their places among numbers and constants.
         self.wide = [a.place + (a.kind == "c") * len(program.numbers) for a in writer.wide]
+        library = _of_scipy(program)
+        self.ufunc = self._ufunc_of({**UFUNCS, **library})
         scope: dict[str, Any] = {
             **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
             "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
-            "BITS": np.dtype(f"u{self.dtype.itemsize}"), **_of_scipy(program),
+            "BITS": np.dtype(f"u{self.dtype.itemsize}"), **library,
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -89,6 +91,16 @@ class NumpyCode:
         """The numbers and constants as 0-d arrays, whose ufunc calls take half the time of Python's numbers."""
         with np.errstate(over="ignore"):  # a number beyond float32 is infinite
             return (*[np.asarray(v, self.dtype) for v in self.program.values(**numbers)], *self.constants)
+
+    def _ufunc_of(self, ufuncs: dict[str, Any]) -> Any:
+        """The ufunc that is the whole program, called with its inputs, numbers and constants; None if none is."""
+        program = self.program
+        if len(program.instructions) != 1 or not self.is_calm or [a.kind for a in program.outputs] != ["t"]:
+            return None
+        (whole,) = program.instructions
+        counts = {"i": len(program.inputs), "n": len(program.numbers), "c": len(program.constants)}
+        in_order = [Operand(kind, place) for kind, count in counts.items() for place in range(count)]
+        return ufuncs.get(whole.op) if list(whole.args) == in_order else None
 
     def __call__(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         """The outputs for arrays of one dtype, which may broadcast; they have the first large array's memory order."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FLOATS, HALF, float32, float64
 from ...backend.cpu.half_table import MANY, looked_up
+from ...backend.cpu.rows import SHARED_BLOCK
 from ...backend.formulas.lowering import uses_library
 from ...backend.formulas.numpy_code import NumpyCode
 
@@ -43,10 +44,10 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
         ones = tuple([name for name, value in numbers.items() if value == 1])
         wide = float32 if dtype in HALF else dtype
         code = self.compiled(options, wide, ones, False)
-        chosen: Code = code
+        chosen = code if dtype in HALF else _by_ufunc(code)
         if uses_library(self.family.outputs(self.products, options, ones)):
             few = self.compiled(options, wide, ones, True)
-            chosen = _by_size(few, few.numbers(**numbers), code)
+            chosen = _by_size(few if dtype in HALF else _by_ufunc(few), few.numbers(**numbers), code)
         if dtype in HALF and len(code.program.inputs) == 1:
             chosen = _by_table(chosen, code.numbers(**numbers))
         return chosen, code.numbers(**numbers)
@@ -56,7 +57,20 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
         return NumpyCode(self.name, program, dtype)
 
 
-def _by_size(few: NumpyCode, numbers_of_few: Numbers, many: Code) -> Code:
+def _by_ufunc(code: NumpyCode) -> Code:
+    """The ufunc that the code is, if it is one, for what one thread computes; of 0-d arrays it would make scalars."""
+    ufunc = code.ufunc
+    if ufunc is None:
+        return code
+
+    def run(arrays: Sequence[np.ndarray], numbers: Numbers) -> Sequence[np.ndarray]:
+        last = arrays[-1]
+        return (ufunc(*arrays, *numbers),) if last.ndim and last.size <= SHARED_BLOCK else code(arrays, numbers)
+
+    return run
+
+
+def _by_size(few: Code, numbers_of_few: Numbers, many: Code) -> Code:
     """The code for few elements, which calls SciPy, or the other."""
 
     def run(arrays: Sequence[np.ndarray], numbers: Numbers) -> Sequence[np.ndarray]:

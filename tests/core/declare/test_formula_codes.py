@@ -5,6 +5,9 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu.backend.cpu.half_table import MANY
+from autograd_gpu.backend.formulas.expression import element, maximum, number
+from autograd_gpu.backend.formulas.lowering import lowered
+from autograd_gpu.backend.formulas.numpy_code import NumpyCode
 from autograd_gpu.core.declare import formula_codes
 from autograd_gpu.core.declare.formula_codes import FEW, Codes
 from autograd_gpu.core.declare.op import RAW
@@ -53,3 +56,20 @@ def test_integers_take_a_way_of_their_own():
         assert RAW.relu(x).dtype == dtype
     with pytest.raises(RuntimeError, match="unsigned type with negative"):
         RAW.hardtanh(np.array([1], np.uint8))
+
+
+@pytest.mark.parametrize(("name", "ufunc"), [("relu", np.maximum), ("tanh", np.tanh), ("silu", None)])
+def test_a_formula_of_one_operation_is_the_ufunc_itself(name, ufunc):
+    op, dtype, x = getattr(RAW, name), np.dtype("f4"), np.linspace(-3, 3, 7, dtype="f4")
+    codes = codes_of(getattr(ag, name))
+    assert codes.compiled((), dtype, (), False).ufunc is ufunc
+    code, numbers = codes[dtype]
+    if ufunc is not None:
+        np.testing.assert_array_equal(code((x,), numbers)[0], ufunc(x, *numbers))
+    assert isinstance(op(x[0].reshape(())), np.ndarray)
+
+
+def test_an_operation_of_other_operands_is_no_ufunc():
+    x = element("x")
+    programs = [[number(2.0) / x], [maximum(x, number(0.0)), x], [maximum(number(0.0), x)], [x]]
+    assert [NumpyCode("test", lowered(outputs, ["x"]), np.float32).ufunc for outputs in programs] == [None] * 4
