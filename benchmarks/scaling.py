@@ -48,7 +48,7 @@ def measured(ranks: int, with_torch: bool, args: argparse.Namespace) -> dict[str
         options = [*(["--torch"] if with_torch else []), *(["--tiny"] if args.tiny else [])]
         command = [
             launcher, "-bind-to", "none", "-n", str(ranks), sys.executable, "-m", "benchmarks.scaling_ranks", str(out),
-            "--repeats", str(args.repeats), "--sample-s", str(0.001 if args.tiny else 0.05), *options,
+            "--repeats", str(args.repeats), "--sample-s", str(0.001 if args.tiny else 0.02), *options,
         ]  # fmt: skip
         subprocess.run(command, check=True, timeout=LIMIT_S, env={**os.environ, **ONE_THREAD})
         results: dict[str, Any] = json.loads(out.read_text())
