@@ -242,11 +242,8 @@ class Tracer(Tracing):
         return result
 
     def notice(self, optimizer: Any) -> None:
-        """Takes down the options of an optimizer; a call that changes them is refused."""
-        now = options_of(optimizer)
-        _, before = self.settings.setdefault(id(optimizer), (optimizer, now))
-        if now != before:
-            self.refuse("the call changes options of an optimizer", "change them outside of the compiled function")
+        """Takes down the options of an optimizer; a call at whose end they are others is refused."""
+        self.settings.setdefault(id(optimizer), (optimizer, options_of(optimizer)))
 
     # ---- `.grad` -----------------------------------------------------------------------------------
 

@@ -177,6 +177,19 @@ def options_before_the_step():
     return f
 
 
+@refused("the call changes options of an optimizer")
+def options_for_the_step_only():
+    _, o, step = trained()
+
+    def f(x):
+        vars(o)["param_groups"][0]["lr"] *= 0.5
+        loss = step(x)
+        vars(o)["param_groups"][0]["lr"] *= 2.0
+        return loss
+
+    return f
+
+
 @refused("a step of LBFGS")
 def lbfgs():
     w = ag.ones(3, requires_grad=True)

@@ -81,11 +81,12 @@ def accumulate(
     if variable is not None and variable._fn is None:
         variable = None  # does not require grad any more
     if variable is not None:
-        g = _cloned(g, variable._array) if on_tensors else g
-        if on_tensors and not create_graph and MODES.stack and MODES.stack[-1].is_trace:
-            MODES.stack[-1].accumulate(leaf, variable, g)
+        if not on_tensors:
+            leaf.accumulate(variable, g, False)
+        elif not create_graph and MODES.stack and MODES.stack[-1].is_trace:
+            MODES.stack[-1].accumulate(leaf, variable, _cloned(g, variable._array))
         else:
-            leaf.accumulate(variable, g, on_tensors)
+            leaf.accumulate(variable, _cloned(g, variable._array), True)
     extra = leaf.extra
     if extra is not None and (extra.post or extra.post_accumulate):
         with user_code(create_graph):
