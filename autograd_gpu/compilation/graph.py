@@ -70,7 +70,7 @@ def root_of(array: Any) -> int:
     return id(array)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Node:
     """An instruction. It needs `reads`, makes `outs`, and changes the memory of `writes`."""
 
@@ -96,6 +96,10 @@ class Node:
     def made(self) -> list[Value]:
         """All values that it makes, also those that an op keeps for its derivative."""
         return self.outs
+
+    def __str__(self) -> str:
+        made = ", ".join(v.described() for v in self.made())
+        return f"  {f'{made} = ' if made else ''}{self.name}({', '.join(v.name for v in self.reads)})"
 
     def replace(self, of: Callable[[Any], Any]) -> None:
         """Replaces each value v that it reads by of(v)."""

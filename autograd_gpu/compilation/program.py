@@ -22,7 +22,7 @@ from ..core.interpret.implementation import explained
 from ..core.tensor import Tensor, wrap
 from . import graph
 from .emitters import Memory, emitted
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, TANGENT, Value
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 
 _serial = itertools.count()
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
@@ -278,5 +278,3 @@ def _is_literal(value: Any) -> bool:
         return value == value and abs(value) != float("inf")
     return type(value) in (int, bool, str, type(None))
 
-
-__all__ = ["TANGENT", "Program"]

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor, alias, wrap
 from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, Output, Trace, Value
 from .passes import dead, simplify
 from .program import Program
 from .record import again
@@ -180,5 +180,3 @@ def _view(array: Any, tensor: Tensor, made: int | None) -> Tensor:
         result._made, result._seen = made, storage_of(tensor).version
     return result
 
-
-__all__ = ["TANGENT", "Replay"]

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import is_array
 from ..core.declare.op import RAW, OpDef
 from ..core.graph import journals
 from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import INFERENCE_STORAGE, storage_of
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.interpreters import below
-from ..core.interpret.level_tensor import LevelTensor
 from ..core.interpret.tracing import Tracing
 from ..core.tensor import Float8Tensor, Parameter, Tensor, wrap
 from ..core.thread_state import THREAD
@@ -299,13 +297,3 @@ class Tracer(Tracing):
 def options_of(optimizer: Any) -> list[dict[str, Any]]:
     """The options of the groups of an optimizer, without the parameters."""
     return [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
-
-
-def plain_value(x: Any) -> Any:
-    """The tensor below all levels of transforms."""
-    while isinstance(x, LevelTensor):
-        x = x._value
-    return x
-
-
-__all__ = ["Tracer", "is_array", "options_of", "place_in_code", "plain_value"]

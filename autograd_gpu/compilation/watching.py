@@ -174,6 +174,7 @@ class Watch:
         self._functions: dict[int, Any] = {}
         self._ours: dict[types.CodeType, bool] = {}
         self._before: Any = None
+        self._imports = 0  # that are running, one inside of another
 
     def __enter__(self) -> Watch:
         self._before = sys.getprofile()
@@ -204,7 +205,9 @@ class Watch:
         if self._before is not None:
             self._before(frame, event, argument)
         code = frame.f_code
-        if event != "call" or code.co_name == "<module>":  # an import, which later calls do not do
+        if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
+            self._imports += {"call": 1, "return": -1}.get(event, 0)
+        if event != "call" or self._imports:  # later calls do not import what this one does
             return
         ours = self._ours.get(code)
         if ours is None:

@@ -1,5 +1,6 @@
 """A program runs only while what its traces depended on is as it was; else the call is traced anew."""
 
+import contextlib
 import gc
 import pickle
 import threading
@@ -118,14 +119,21 @@ def test_values_of_a_parameter_need_no_other_program():
 
 def test_requires_grad_of_a_parameter():
     m = nn.Linear(3, 3)
-    g = check(m, lambda: m.weight.requires_grad_(False))
-    assert g(ag.ones(1, 3)).requires_grad
-    check(m, lambda: m.requires_grad_(False))
+    check(m, lambda: m.weight.requires_grad_(False))
+    w = ag.ones(3)
+    f = ag.compile(lambda x: x * w)
+    for wanted in (False, True, False):
+        w.requires_grad_(wanted)
+        assert [f(ag.ones(3)).requires_grad for _ in range(3)] == [wanted] * 3
 
 
 def test_a_forward_of_its_own():
     m = nn.Sequential(nn.Linear(3, 3))
     check(m, lambda: setattr(m[0], "forward", lambda x: x * 2))
+
+
+def _expected(text):
+    return pytest.warns(UserWarning, match=text)
 
 
 def test_hooks_of_modules_and_tensors():
@@ -139,6 +147,14 @@ def test_hooks_of_modules_and_tensors():
     step = ag.compile(lambda x: ag.autograd.grad(m(x).sum(), m.weight)[0])
     for _ in range(3):
         step(ag.ones(1, 3))
+    f = ag.compile(lambda x: ag.autograd.grad((x * x).sum(), x)[0])
+    for hooked in (False, True):
+        for _ in range(3):
+            x = ag.ones(2, requires_grad=True)
+            if hooked:
+                x.register_hook(lambda g: g * 5)
+            with _expected("a hook on a tensor") if hooked and not f._warned else contextlib.nullcontext():
+                assert f(x).tolist() == [10.0 if hooked else 2.0] * 2
     m.weight.register_hook(lambda g: g * 2)
     with pytest.warns(UserWarning, match="a hook on a tensor"):
         assert (step(ag.ones(1, 3)) == 2).all()
@@ -168,21 +184,23 @@ def test_negative_zero():
 
 
 def test_the_same_tensor_twice():
-    f = ag.compile(lambda x, y: x.add_(1) * y)
+    """Without the key the second product would be taken for the first one."""
+    f = ag.compile(lambda x, y: (y * 2).sin() + x.add_(1) + y * 2)
+    two = float(ag.sin(ag.tensor(2.0)))
     for _ in range(3):
-        assert f(ag.ones(2), ag.ones(2))[0] == 2
+        assert f(ag.ones(2), ag.ones(2))[0].item() == pytest.approx(two + 4)
     for _ in range(3):
         x = ag.ones(2)
-        assert f(x, x)[0] == 4
+        assert f(x, x)[0].item() == pytest.approx(two + 6)
     for _ in range(3):
         x = ag.ones(3)
-        assert f(x[:2], x[1:]).tolist() == [4.0, 2.0]
+        assert f(x[:2], x[1:]).tolist() == pytest.approx([two + 6, two + 4])
 
 
 def test_a_parameter_as_argument():
     m = nn.Linear(3, 3)
     f = ag.compile(lambda w, x: x @ m.weight.mT + w)
-    x, other = ag.ones(3, 3), ag.zeros(3, 3, requires_grad=True)
+    x, other = ag.ones(3, 3), nn.Parameter(ag.zeros(3, 3))
     for w in (m.weight, other, m.weight):
         for _ in range(3):
             assert np.array_equal(f(w, x).detach().numpy(), (x @ m.weight.mT + w).detach().numpy())
@@ -245,6 +263,20 @@ def test_options_of_an_optimizer_stay_live():
     o.load_state_dict(o.state_dict())
     g(ag.ones(2, 3))
     assert o.state[o.param_groups[0]["params"][0]]["step"].item() == 13
+
+
+def test_an_import_in_the_first_call(tmp_path, monkeypatch):
+    (tmp_path / "imported_late.py").write_text("STATE = []\ndef f(x):\n    STATE.append(1)\n    return x\nf(1)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def f(x):
+        import imported_late
+
+        return x * len(imported_late.STATE)
+
+    g = ag.compile(f, fullgraph=True)
+    assert [g(ag.ones(1)).item() for _ in range(4)] == [1.0] * 4
+    assert g.counts.compiled >= 1
 
 
 def test_eight_programs():

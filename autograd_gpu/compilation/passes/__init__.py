@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+
 from ..graph import Trace
 from .algebra import algebra
 from .common import common
 from .constants import constants
 from .dead import dead
 
+LOGGER = logging.getLogger("autograd_gpu.compilation")
 PASSES = (constants, common, algebra, common)
 
 
 def simplify(trace: Trace) -> None:
-    """Runs the passes on a trace."""
+    """Runs the passes on a trace; the log shows the instructions before and after each at level DEBUG."""
+    show("traced", trace)
     for run in PASSES:
         trace.nodes = run(trace)
+        show(run.__name__, trace)
+
+
+def show(title: str, trace: Trace) -> None:
+    """Writes the instructions to the log."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        LOGGER.debug("%s: %d instructions\n%s", title, len(trace.nodes), "\n".join(map(str, trace.nodes)))
 
 
 __all__ = ["PASSES", "algebra", "common", "constants", "dead", "simplify"]
