@@ -15,8 +15,8 @@ __getattr__ = getattr_of(__name__)
 
 
 def _warn(name: str) -> None:
-    warn_once("jit", f"jit.{name} returns what it is given, and the function runs as Python; ag.compile makes it faster. "
-                     "This is said once.")
+    warn_once("jit", f"jit.{name} returns what it is given, and the function runs as Python; ag.compile makes it "
+                     "faster. This is said once.")
 
 
 def script(obj: T, *args: Any, **kwargs: Any) -> T:
