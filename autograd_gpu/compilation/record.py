@@ -133,7 +133,11 @@ def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
         tracer.gradients = [(v, None) for v in leaves]
         return
     with reads_told(tracer), entered(tracer, above=len(MODES.stack)):
-        grads = execute(roots, captures, False, True, False)
+        try:
+            grads = execute(roots, captures, False, True, False)
+        except RuntimeError as error:  # whoever calls that backward gets it from the eager call
+            tracer.refuse(f"the backward of a result raises: {error}", "detach() the result")
+            return
     tracer.gradients = [(v, None if g is None else tracer.value(g)) for v, g in zip(leaves, grads, strict=True)]
 
 

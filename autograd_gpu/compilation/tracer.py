@@ -199,6 +199,8 @@ class Tracer(Tracing):
     def wrote(self, x: TensorBase, source: TensorBase) -> None:
         known = id(storage_of(x)) in self._storages
         target, value = self.value(x), self.value(source)
+        if target.kind in (CAPTURED, CONSTANT):
+            target.tensor, target.node = x, x._fn  # the op ran on an alias of it
         self.unfix(target)
         storage = storage_of(x)
         if storage is not INFERENCE_STORAGE:

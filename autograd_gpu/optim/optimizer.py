@@ -164,7 +164,8 @@ class Optimizer(Hookable):
             level.refuse("the step of a differentiable optimizer", "call it outside of the compiled function")
             self._ag_record(group)
             return
-        number, params = self.param_groups.index(group), [p for p in group["params"] if p._grad is not None]
+        number = next(i for i, other in enumerate(self.param_groups) if other is group)
+        params = [p for p in group["params"] if p._grad is not None]
         states = [t for p in params for t in self.state.get(p, {}).values() if isinstance(t, Tensor)]
         name = f"{type(self).__name__}.step, group {number}"
         level.routine(name, lambda: self._ag_update(with_numbers(self.param_groups[number])),
