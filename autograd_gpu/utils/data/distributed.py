@@ -55,8 +55,8 @@ class DistributedSampler(OrderSampler):
 def _torch_permutation(size: int, seed: int) -> np.ndarray:
     """torch.randperm(size) with a generator of that seed: swaps by 32 bits each of the Mersenne Twister."""
     generator = np.random.RandomState(seed % _UNSIGNED)
-    drawn = generator.randint(0, _UNSIGNED, max(size - 1, 0), np.uint32)
+    drawn = generator.randint(0, _UNSIGNED, max(size - 1, 0), np.int64)
     order = list(range(size))
-    for i, place in enumerate((drawn % np.arange(size, 1, -1, np.uint32)).tolist()):
+    for i, place in enumerate((drawn % np.arange(size, 1, -1)).tolist()):
         order[i], order[i + place] = order[i + place], order[i]
     return np.array(order, np.int64)
