@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import gc
 import sys
 import sysconfig
 import types
@@ -214,6 +215,7 @@ class Watch:
         if ours is None:
             package = frame.f_globals.get("__name__", "").partition(".")[0]  # also of a dataclass's __init__
             ours = package in _OURS or is_ours(code.co_filename)
+            ours = ours or any(getattr(hook, "__code__", None) is code for hook in gc.callbacks)
             self._ours[code] = ours = ours and code not in MODULE_CALLS
         if ours:
             return
