@@ -20,16 +20,18 @@ Again = Callable[[], list[Tensor]]
 class CompiledBackward(Node):
     """Computes the gradients of the tensors in `inputs` from those of the results.
 
+    zeros               further inputs, whose gradient is zero by declaration
     compute(gs, need)   the gradients as arrays, for the bits in `need`
     again()             the results once more, with history, for derivatives of higher order
     """
 
-    __slots__ = ("_again", "_compute", "_homes", "_inputs", "_versions", "outputs")
+    __slots__ = ("_again", "_compute", "_homes", "_inputs", "_versions", "outputs", "zero_edges")
 
     outputs: int
 
     def __init__(
-        self, results: Sequence[Tensor], inputs: Sequence[Tensor], kept: Sequence[Tensor], compute: Any, again: Again
+        self, results: Sequence[Tensor], inputs: Sequence[Tensor], zeros: Sequence[Tensor], kept: Sequence[Tensor],
+        compute: Any, again: Again,
     ) -> None:  # fmt: skip
         self._inputs, self._compute, self._again = list(inputs), compute, again
         self._homes = [t.device for t in results]
@@ -42,9 +44,12 @@ class CompiledBackward(Node):
         self.edges = tuple([x._node for x in inputs])
         nrs = tuple([x._nr for x in inputs])
         self.nrs = nrs if any(nrs) else None
+        beyond = [(node, x._nr) for x in zeros if (node := x._node) is not None]
+        self.zero_edges = tuple([(i, node, nr) for i, (node, nr) in enumerate(beyond, len(inputs))])
         self.shapes = self.extra = None
         self.mask = (1 << len(self.edges)) - 1
-        self.topological_nr = 1 + max([0, *(node.topological_nr for node in self.edges if node is not None)])
+        children = [*filter(None, self.edges), *(node for node, _ in beyond)]
+        self.topological_nr = 1 + max([0, *(node.topological_nr for node in children)])
         self.sequence_nr = next_sequence_nr()
         for nr, t in enumerate(results, 1):
             t._fn, t._nr = self, nr if len(results) > 1 else 0

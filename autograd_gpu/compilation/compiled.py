@@ -29,6 +29,7 @@ LOGGER.setLevel(logging.WARNING)
 MOST_TRACES = 4  # of a key until two in a row agree
 MOST_PROGRAMS = 8  # of a key
 _ALIVE: weakref.WeakSet[Compiled] = weakref.WeakSet()
+WRAPPERS: dict[type, Callable[[Compiled], Any]] = {}  # by class of what is compiled: what is made of its Compiled
 
 
 class Counts:
@@ -251,7 +252,8 @@ def compile(
         raise TypeError(f"ag.compile takes a function or a module, not {type(model).__name__}")
     if disable:
         return model
-    return Compiled(model, fullgraph)
+    compiled = Compiled(model, fullgraph)
+    return next((wrapper(compiled) for cls, wrapper in WRAPPERS.items() if isinstance(model, cls)), compiled)
 
 
 compile.inlineable, compile.CompileError = inlineable, CompileError  # type: ignore[attr-defined]

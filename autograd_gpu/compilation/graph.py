@@ -325,6 +325,8 @@ class Trace:
     guards: list[Any] = field(default_factory=list)
     tangents: list[tuple[int, Value]] = field(default_factory=list)  # number of a result, and its gradient
     gradients: list[tuple[Value, Value | None]] = field(default_factory=list)  # a leaf and its gradient, if it has one
+    zeros: list[Value] = field(default_factory=list)  # the leaves that only ZERO edges reach
+    freed: bool = False  # whether a backward inside has freed the graph of the results
     tensors: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id: a tensor, its node at first
     outside: list[Any] = field(default_factory=list)  # those of them that two traces have in common
     settings: dict[int, Any] = field(default_factory=dict)  # by id of an optimizer: it, and its options

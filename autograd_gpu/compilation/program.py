@@ -65,6 +65,7 @@ class Program:
         self._written = {v.root for node in nodes for v in node.writes}
         self._outside = list(outside)
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
+        self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
         self.run = self._write(name, parameters)
 
@@ -218,7 +219,9 @@ class Program:
 
     def _Write(self, node: graph.Write) -> None:
         owner = self._owners.get(node.target.root)
-        if owner is None:
+        if owner is None and node.target.root in self._set:
+            tensor = f"{self._tensor_of(*self._set[node.target.root])}._grad"
+        elif owner is None:
             tensor = "None"
         elif owner.kind == GRAD:
             tensor = f"{self._tensor_of(owner.tensor)}._grad"
@@ -242,6 +245,9 @@ class Program:
         if value is not None and value.kind == CONSTANT and value.root not in self._written:
             array = f"{array}.copy()"
         if not node.inside:
+            self._set = {root: leaf for root, leaf in self._set.items() if leaf[0] is not node.tensor}
+            if value is not None:
+                self._set[value.root] = node.tensor, node.place
             self._w(f"set_grad({self._tensor_of(node.tensor, node.place)}, {array})")
 
     def _Routine(self, node: graph.Routine) -> None:

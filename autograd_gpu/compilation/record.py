@@ -92,7 +92,8 @@ def record(
     trace = Trace(list(dict.fromkeys(arguments)), list(tracer.values.values()), tracer.nodes, outputs, spec)
     trace.grads_at_entry = {id(e.leaf): (e.leaf, e.before) for e in tracer.journal.values()}
     trace.tensors = tracer.tensors
-    trace.tangents, trace.gradients = tracer.tangents, tracer.gradients
+    trace.tangents, trace.gradients, trace.zeros = tracer.tangents, tracer.gradients, tracer.zeros
+    trace.freed = tracer.freed
     trace.settings, trace.guards = tracer.settings, list(watch.items.values())
     _check(tracer, watch, trace, given)
     trace.refused = tracer.refused
@@ -130,7 +131,7 @@ def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
         if not all(freed):
             tracer.refuse("the graph of one result was freed by a backward, and that of another one was not",
                           "detach() one of them")
-        tracer.gradients = [(v, None) for v in leaves]
+        tracer.gradients, tracer.freed = [(v, None) for v in leaves], True
         return
     with reads_told(tracer), entered(tracer, above=len(MODES.stack)):
         try:
@@ -138,7 +139,17 @@ def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
         except RuntimeError as error:  # whoever calls that backward gets it from the eager call
             tracer.refuse(f"the backward of a result raises: {error}", "detach() the result")
             return
-    tracer.gradients = [(v, None if g is None else tracer.value(g)) for v, g in zip(leaves, grads, strict=True)]
+    for v, g in zip(leaves, grads, strict=True):
+        value = None if g is None else tracer.value(g)
+        if value is not None and value.kind == CONSTANT:  # zeros that no op has made
+            tracer.zeros.append(v)
+        else:
+            tracer.gradients.append((v, value))
+    shown = {id(o.tensor._node) for o in outputs if o.requires_grad}
+    sums = {v for node in tracer.nodes if node.phase == OUTSIDE and node.name == "add" for v in node.outs}
+    if any(g in sums and id(v.tensor._node) in shown for v, g in tracer.gradients):
+        tracer.refuse("a leaf is returned beside what is computed from it", "take it from outside: the order in which "
+                      "its gradients are added would be another one")
 
 
 def _is_freed(root: Any) -> bool:
@@ -166,8 +177,9 @@ def _linked(fn: Any, structure: Any, given: Sequence[Any], leaves: Sequence[Any]
         return tuple(grads)
 
     made = [_alias(x) for x in inner]
-    if made and inputs:
-        CompiledBackward(made, inputs, (), compute, again(fn, structure, given, numbers))
+    zeros = [original.get(id(v.tensor), v.tensor) for v in trace.zeros]
+    if made and (inputs or zeros):
+        CompiledBackward(made, inputs, zeros, (), compute, again(fn, structure, given, numbers))
         for i, x in zip(numbers, made, strict=True):
             results[i] = x
     for x, y in zip(given, leaves, strict=True):

@@ -77,6 +77,7 @@ class Replay:
         numbers = [i for i, _ in self.trace.tangents]
         linked = [results[i] for i in numbers]
         inputs = [self._tensor(v, leaves) for v, _ in self.trace.gradients]
+        zeros = [self._tensor(v, leaves) for v in self.trace.zeros]
         kept = [self._tensor(v, leaves) for v in self._kept]
         kept += [r for i, r in zip(numbers, linked, strict=True) if self._root_of(i) in self._roots]
 
@@ -88,10 +89,10 @@ class Replay:
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
-        if all(g is None for _, g in self.trace.gradients):
-            compute = None  # type: ignore[assignment]  # a backward inside has freed the graph
+        if self.trace.freed:
+            compute = None  # type: ignore[assignment]
         run = again(self._fn, self._structure, leaves, numbers)
-        CompiledBackward(linked, inputs, kept, compute, repeated(self._refusing(run), snapshot))
+        CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
     def backwards(self) -> list[Program]:
         """The programs of the backward outside: those that have run, else that of all gradients."""

@@ -55,9 +55,9 @@ def difference(a: Trace, b: Trace) -> str | None:
             return f"a result that is no tensor differs between two calls: {p.constant!r} and {q.constant!r}"
         if p.requires_grad != q.requires_grad:
             return "whether a result requires grad differs between two calls"
-    if [g is None for _, g in a.gradients] != [g is None for _, g in b.gradients]:
+    if a.freed != b.freed or [g is None for _, g in a.gradients] != [g is None for _, g in b.gradients]:
         return "another tensor has a gradient in the next call"
-    gradients = [[v for pair in trace.gradients for v in pair if v is not None] for trace in (a, b)]
+    gradients = [[*trace.zeros, *(v for pair in trace.gradients for v in pair if v is not None)] for trace in (a, b)]
     if _different(gradients[0], gradients[1], numbers):
         return "gradients are computed from other tensors in the next call"
     results = [[o.value for o in trace.outputs if o.value is not None] for trace in (a, b)]

@@ -64,6 +64,8 @@ class Tracer(Tracing):
         self.phase: str | None = None
         self.tangents: list[tuple[int, Value]] = []
         self.gradients: list[tuple[Value, Value | None]] = []
+        self.zeros: list[Value] = []
+        self.freed = False
         self._names: dict[str, int] = {}
         self._pending: Any = None  # the leaf whose `.grad` is being set
         self._storages: dict[int, list[Any]] = {}  # by id: a storage, its version at first, the writes noted since
@@ -94,17 +96,23 @@ class Tracer(Tracing):
             if known.kind != RESULT and id(x) not in self.tensors:
                 self.tensors[id(x)] = x, x._fn
                 self._watch(x)
+                self._adopt(known, x)
             return known
         self.tensors[id(x)] = x, x._fn
         self._watch(x)
         if type(x) is Float8Tensor:
             self.refuse("a float8 tensor from outside is used", "convert it before the call")
-        if isinstance(x, Parameter) or type(x._fn) is AccumulateGrad:
+        if _is_leaf(x):
             return self.new("param", CAPTURED, array, tensor=x, node=x._fn)
         owner = self._owner_of_grad(x)
         if owner is not None:
             return self.new("grad", GRAD, array, tensor=owner)
         return self.new("const", CONSTANT, array, tensor=x, content=array.copy(), node=x._fn, fixed=True)
+
+    def _adopt(self, known: Value, x: TensorBase) -> None:
+        """Makes x the tensor of a value from outside that was met by an alias first, if x gets gradients."""
+        if _is_leaf(x) and known.kind in (CAPTURED, CONSTANT) and not _is_leaf(known.tensor):
+            known.kind, known.content, known.tensor, known.node = CAPTURED, None, x, x._fn
 
     def _owner_of_grad(self, x: TensorBase) -> Any:
         """The tensor that had x as its `.grad` when it was first asked for that, or has it now."""
@@ -199,7 +207,7 @@ class Tracer(Tracing):
     def wrote(self, x: TensorBase, source: TensorBase) -> None:
         known = id(storage_of(x)) in self._storages
         target, value = self.value(x), self.value(source)
-        if target.kind in (CAPTURED, CONSTANT):
+        if target.kind in (CAPTURED, CONSTANT) and not _is_leaf(target.tensor):
             target.tensor, target.node = x, x._fn  # the op ran on an alias of it
         self.unfix(target)
         storage = storage_of(x)
@@ -291,6 +299,11 @@ class Tracer(Tracing):
             self.refused = f"{cause} ({place_in_code()}); {instead}"
         if self.fullgraph:
             raise CompileError(f"ag.compile with fullgraph=True: {self.refused}")
+
+
+def _is_leaf(x: TensorBase) -> bool:
+    """Whether x is a parameter, or a leaf that requires grad."""
+    return isinstance(x, Parameter) or type(x._fn) is AccumulateGrad
 
 
 def options_of(optimizer: Any) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import gc
 import sys
 import sysconfig
 import types
@@ -33,6 +34,7 @@ _CELLS = frozenset(("LOAD_DEREF", "STORE_DEREF", "LOAD_FROM_DICT_OR_DEREF"))
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"))
 _NOTHING = frozenset(("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"))
 _PLAIN = (bool, int, float, str, bytes, type(None), complex)
+_IMPORTS = frozenset(("_find_and_load", "_find_spec"))
 MISSING = object()
 LONGEST = 1000  # elements of a container that are taken down
 
@@ -132,7 +134,7 @@ def _is_library(fn: types.FunctionType) -> bool:
 
 def is_ours(filename: str) -> bool:
     """Whether the code of a file is of this package or of Python."""
-    if filename.startswith((_HERE, "<generated", "<frozen", "<compiled")):
+    if filename.startswith((_HERE, "<generated", "<op", "<formula", "<frozen", "<compiled")):
         return True
     return filename.startswith(_STDLIB) and not any(word in filename for word in _SITE)
 
@@ -205,7 +207,7 @@ class Watch:
         if self._before is not None:
             self._before(frame, event, argument)
         code = frame.f_code
-        if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
+        if code.co_name in _IMPORTS and code.co_filename == "<frozen importlib._bootstrap>":
             self._imports += {"call": 1, "return": -1}.get(event, 0)
         if event != "call" or self._imports:  # later calls do not import what this one does
             return
@@ -213,6 +215,7 @@ class Watch:
         if ours is None:
             package = frame.f_globals.get("__name__", "").partition(".")[0]  # also of a dataclass's __init__
             ours = package in _OURS or is_ours(code.co_filename)
+            ours = ours or any(getattr(hook, "__code__", None) is code for hook in gc.callbacks)
             self._ours[code] = ours = ours and code not in MODULE_CALLS
         if ours:
             return

@@ -21,6 +21,7 @@ from .activation import (
 )
 from .attention import MultiheadAttention
 from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from .compiled_module import CompiledModule as CompiledModule
 from .container import ModuleDict, ModuleList, Sequential
 from .decoder import Transformer, TransformerDecoder, TransformerDecoderLayer
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout

@@ -165,7 +165,7 @@ class Optimizer(Hookable):
             self._ag_record(group)
             return
         number = next(i for i, other in enumerate(self.param_groups) if other is group)
-        params = [p for p in group["params"] if p._grad is not None]
+        params = [p for p in group["params"] if p.grad is not None]  # by its property, which tells the tracer
         states = [t for p in params for t in self.state.get(p, {}).values() if isinstance(t, Tensor)]
         name = f"{type(self).__name__}.step, group {number}"
         level.routine(name, lambda: self._ag_update(with_numbers(self.param_groups[number])),

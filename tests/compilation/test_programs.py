@@ -115,7 +115,15 @@ def no_grad_block():
 @program
 def views_as_results():
     def f(x):
-        return x[0], x.view(12), x, x * 2
+        return x[0], x.view(12), x * 2
+
+    return f, []
+
+
+@program
+def an_argument_as_result():
+    def f(x):
+        return x, x * 2
 
     return f, []
 
@@ -385,3 +393,69 @@ def test_programs_are_equal_bit_for_bit(name):
     assert seen == expected
     assert f.counts.eager == 0
     assert f.counts.compiled >= CALLS - 4
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_of_zeros_and_aliases(inside):
+    """`.grad` of what only ZERO edges reach, and of a parameter that an alias meets first."""
+
+    def seen(wrap, reset):
+        w, v, u = (ag.ones(3, requires_grad=True) for _ in range(3))
+        alias = u.detach()
+
+        def f(x):
+            loss = (w.floor() * 2 + v * x + alias * 2 + u * 3).sum()
+            return loss.backward() if inside else loss
+
+        call, log = wrap(f), []
+        for i in range(9):
+            if i in reset:
+                w.grad = None
+            loss = call(ag.ones(3))
+            if not inside:
+                loss.backward()
+            log.append([(t.grad.tolist(), t.grad._version) for t in (w, v, u)])
+            if i % 3 == 1:
+                w.grad.add_(1.0)
+        return log
+
+    for reset in (range(9), (), (5,), (0, 1, 2)):
+        assert seen(ag.compile, reset) == seen(lambda f: f, reset)
+
+
+def test_a_grad_that_the_call_sets_and_adds_to_counts_writes():
+    def seen(wrap):
+        w = ag.ones(3, requires_grad=True)
+
+        def f(x):
+            w.grad = None
+            (w * x).sum().backward()
+            (w * x * x).sum().backward()
+
+        call, log = wrap(f), []
+        for _ in range(5):
+            call(ag.ones(3))
+            log.append((w.grad.tolist(), w.grad._version))
+        return log
+
+    assert seen(ag.compile) == seen(lambda f: f)
+
+
+def test_a_step_without_grads_is_another_program():
+    def seen(wrap):
+        w = ag.ones(3, requires_grad=True)
+        optimizer, log = ag.optim.SGD([w], lr=0.5), []
+
+        def f(x):
+            optimizer.step()
+            return x * 2
+
+        call = wrap(f)
+        for i in range(8):
+            if i > 3:
+                w.grad = ag.ones(3)
+            call(ag.ones(3))
+            log.append((w.tolist(), w._version))
+        return log
+
+    assert seen(ag.compile) == seen(lambda f: f)

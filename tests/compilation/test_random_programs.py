@@ -109,7 +109,7 @@ def calls_of_all_kinds():
         warnings.simplefilter("ignore")  # that one stays eager
         for _ in range(5):
             run()
-    assert step.counts.compiled >= 1
+    assert step.counts.compiled >= 1, step.explain()
     assert forward.counts.compiled >= 1
     return run
 

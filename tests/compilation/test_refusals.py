@@ -416,3 +416,10 @@ def test_a_tensor_from_outside_in_the_memory_of_an_argument():
     f = ag.compile(lambda x: x * row)
     with pytest.warns(UserWarning, match="shares memory with a tensor that the function knows"):
         f(x)
+
+
+def test_a_leaf_beside_what_is_computed_from_it():
+    w = ag.ones(3, requires_grad=True)
+    f = ag.compile(lambda x: (w, w * w * x))
+    with pytest.warns(UserWarning, match="a leaf is returned beside"):
+        f(ag.ones(3))

@@ -306,7 +306,7 @@ class GraphTask(TaskState):
     def _zeros_for(self, leaf: Any) -> Any:
         """Zeros for a leaf without a gradient behind ZERO edges; None if it has a `.grad` and no hooks."""
         variable = leaf.living() if self.used and (leaf, 0) in self.used else None
-        if variable is None or (variable._grad is not None and not has_hooks(leaf)):
+        if variable is None or (variable.grad is not None and not has_hooks(leaf)):
             return None
         return wrap(zeros(variable._array)) if self.on_tensors else zeros(variable._array)
 
