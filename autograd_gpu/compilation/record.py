@@ -74,7 +74,7 @@ def record(
     arguments = [tracer.argument(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
     for optimizer in optimizers:
         tracer.notice(optimizer)
-    watch = Watch(tracer.refuse)
+    watch = tracer.dependencies
     for x in (fn, *leaves):
         watch.function(x)
     with reads_told(tracer), journals.keeping(tracer.journal), entered(tracer, above=len(MODES.stack)):

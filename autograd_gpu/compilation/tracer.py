@@ -15,11 +15,12 @@ from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import INFERENCE_STORAGE, storage_of
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.interpreters import below
-from ..core.interpret.tracing import Tracing
+from ..core.interpret.tracing import MODULE_CLASSES, Tracing
 from ..core.tensor import Float8Tensor, Parameter, Tensor, wrap
 from ..core.thread_state import THREAD
 from . import graph
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, RESULT, CompileError, Value
+from .watching import Watch
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -60,6 +61,8 @@ class Tracer(Tracing):
         self.places: dict[int, int] = {}  # by the id of an argument
         self.refused: str | None = None
         self.fullgraph = fullgraph
+        own = weakref.proxy(self)  # a cycle would keep what the call made until the collector comes
+        self.dependencies = Watch(lambda cause, instead: own.refuse(cause, instead))
         self.settings: dict[int, Any] = {}
         self.phase: str | None = None
         self.tangents: list[tuple[int, Value]] = []
@@ -293,6 +296,9 @@ class Tracer(Tracing):
             self.add(graph.Look(value=value))
             return
         self.refuse("the values of a tensor are read", "compute with operations, or do it outside of the function")
+
+    def lends(self, module: Any) -> None:
+        self.dependencies.module(module, next(read for cls, read in MODULE_CLASSES.items() if isinstance(module, cls)))
 
     def refuse(self, cause: str, instead: str) -> None:
         if self.refused is None:

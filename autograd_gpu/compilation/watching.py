@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..core.graph.tensor_base import TensorBase
-from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES
+from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES, Reader
 
 _PACKAGE = __name__.partition(".")[0]
 _HERE = __file__.rpartition("/compilation/")[0]
@@ -220,13 +220,18 @@ class Watch:
         if ours:
             return
         if code in MODULE_CALLS:
-            name, attributes, hooked = MODULE_CALLS[code](frame.f_locals["self"])
-            if hooked:
-                self._refuse(f"{name} has hooks", "remove them, or do their work in forward")
-            for key in (*attributes, "forward"):
-                self._kept(Item(attributes, key, f"{name}.{key}"))
+            module = frame.f_locals["self"]
+            if self.module(module, MODULE_CALLS[code]):
+                self._refuse(f"{type(module).__name__} has hooks", "remove them, or do their work in forward")
         else:
             self._frame(frame, code)
+
+    def module(self, module: Any, read: Reader) -> bool:
+        """Takes down the attributes of a module; returns whether it has hooks."""
+        name, attributes, hooked = read(module)
+        for key in (*attributes, "forward"):
+            self._kept(Item(attributes, key, f"{name}.{key}"))
+        return hooked
 
     def _frame(self, frame: types.FrameType, code: types.CodeType) -> None:
         variables = frame.f_locals

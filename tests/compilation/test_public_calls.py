@@ -24,6 +24,7 @@ ALLOWED = (  # why a call may stay eager
 )  # fmt: skip
 READS = (  # calls that look at values: at indices, at offsets, at whether two tensors are equal
     "scatter_reduce", "index_reduce", "masked_scatter", "equal", "allclose", "EmbeddingBag", "quantile",
+    "BatchNorm1d",  # which divides by the number of batches if momentum is None
 )  # fmt: skip
 
 

@@ -194,7 +194,7 @@ class Session:
                 warnings.simplefilter("ignore")
                 outcome = self.called(event, args)
             seen = [outcome, [*args, *self.params, *self.model.state_dict().values()], self.optimizer_state()]
-            seen.append([x.grad for x in (*args, *self.params, *self.model.parameters())])
+            seen.append([x.grad if x.is_leaf else None for x in (*args, *self.params, *self.model.parameters())])
             # Versions of results count from where a call makes them: an eager one counts its own writes, too.
             self.log.append([bits(seen[0], versions=False), *map(bits, seen[1:])])
             if isinstance(outcome, str):

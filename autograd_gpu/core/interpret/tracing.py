@@ -125,6 +125,10 @@ class Tracing(Interpreter):
         """The `.grad` of x is asked for."""
         raise NotImplementedError
 
+    def lends(self, module: Any) -> None:
+        """The parameters of a module are about to be replaced, and will be put back."""
+        raise NotImplementedError
+
     def refuse(self, cause: str, instead: str) -> None:
         """The call cannot be compiled."""
         raise NotImplementedError

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...core.interpret.tracing import tracer
 from ...core.tensor import Tensor
 from ..module import Module
 from ..registry import BUFFER, PARAMETER, TRANSIENT
@@ -107,6 +108,9 @@ def _check_complete(module: Module, slots: dict[str, Slot], tensors: dict[str, T
 @contextmanager
 def _exchanged(values: dict[Slot, Tensor]) -> Iterator[None]:
     own = {place: getattr(*place) for place in values}
+    if level := tracer():
+        for owner in dict.fromkeys([owner for owner, _ in values]):
+            level.lends(owner)
     try:
         for (owner, name), value in values.items():
             object.__setattr__(owner, name, value)  # without registration
