@@ -20,16 +20,16 @@ Result = dict[str, Any]
 
 
 def whole(result: Result) -> str:
-    """For the page on scaling: what was measured, and the model beside it."""
+    """For the page on scaling: what was measured, and the model beside it, if it could be fitted."""
     link = link_of(result)
-    return "\n\n".join([by_library(result), constants(link), steps(result, link)])
+    return "\n\n".join([by_library(result), *([] if link is None else [constants(link), steps(result, link)])])
 
 
-def link_of(result: Result) -> Link:
-    """The link between two ranks on this machine."""
-    reductions = [case for case in result["cases"] if case["case"].startswith("all-reduce")]
-    return fitted({case["contenders"][OURS]["counts"]["bytes sent"]: case["contenders"][OURS]["median_s"]
-                   for case in reductions})  # fmt: skip
+def link_of(result: Result) -> Link | None:
+    """The link between two ranks on this machine; None if too few reductions were measured."""
+    reductions = [case["contenders"][OURS] for case in result["cases"] if case["case"].startswith("all-reduce")]
+    times = {ours["counts"]["bytes sent"]: ours["median_s"] for ours in reductions}
+    return fitted(times) if len(times) > 1 else None
 
 
 def constants(link: Link) -> str:

@@ -68,5 +68,5 @@ def emitted(
         elif type(a) not in (int, float):
             return None
     operand = memory.over(i, node)
-    args = [*map(text, node.args), *([] if operand is None else [text(operand)])]
+    args = [*map(text, node.args), *([] if operand is None else [f"out={text(operand)}"])]
     return f"{bind(getattr(np, name), name)}({', '.join(args)})"

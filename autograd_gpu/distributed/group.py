@@ -43,9 +43,11 @@ class ProcessGroup:
         self.begun = 0  # collectives
 
     def rank(self) -> int:
+        """The number of this process in the group."""
         return self.engine.rank
 
     def size(self) -> int:
+        """The number of processes in the group."""
         return self.engine.size
 
     def name(self) -> str:

@@ -15,7 +15,7 @@ LEAST = 4.0  # seconds that a stage must have for itself, else it does not begin
 # By worth: what the library is for, then its kernels (benchmarks/together.py has their parts of the time).
 BENCHMARKS = (
     "hessian", "train_mlp", "saved_memory", "kernels", "small_graph", "optimizer_step", "ops", "transforms", "unrolled",
-    "foreach", "programs",
+    "foreach", "programs", "pinn",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ PYTORCH = {  # private names that PyTorch's classes have, too: a subclass overri
     "_load_state_dict_post_hooks", "_load_state_dict_pre_hooks", "_non_persistent_buffers_set",
     "_register_load_state_dict_pre_hook", "_register_state_dict_hook", "_state_dict_hooks", "_state_dict_pre_hooks",
     "_named_members", "_reduce_lr",
-    "_triangular_scale_fn", "_triangular2_scale_fn", "_exp_range_scale_fn", "_steps_before",
+    "_triangular_scale_fn", "_triangular2_scale_fn", "_exp_range_scale_fn", "_steps_before", "_join_config",
 }  # fmt: skip
 
 

@@ -13,7 +13,6 @@ import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 
 import numpy as np
 
@@ -61,7 +60,7 @@ def state() -> str:
         return "off: formulas run as NumPy code; for native code `pip install 'autograd-gpu[native]'`"
     if not SETTING.on:
         return f"off: AUTOGRAD_GPU_NATIVE={os.environ.get('AUTOGRAD_GPU_NATIVE', '')}, formulas run as NumPy code"
-    return f"on: llvmlite {metadata.version('llvmlite')}, machine code in {disk_cache.folder()}"
+    return f"on: llvmlite {importlib.import_module('llvmlite').__version__}, machine code in {disk_cache.folder()}"
 
 
 class Switch:
