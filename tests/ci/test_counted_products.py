@@ -10,6 +10,7 @@ from checkout import ROOT
 import autograd_gpu as ag
 from autograd_gpu import func, nn
 from autograd_gpu.backend.cpu import rows as cpu_rows
+from autograd_gpu.backend.formulas.native import switch
 from benchmarks import counting, models, transforms
 from benchmarks.hessian_calls import QUANTITIES, Problem, calls_for
 from benchmarks.peers import load_peers
@@ -106,8 +107,12 @@ def test_the_table_of_products_was_found():
 
 @pytest.fixture
 def network(monkeypatch):
-    """2 -> 6 x 128 -> 3 with Tanh, and a batch of 1,000; on one thread, since each needs some memory of its own."""
+    """2 -> 6 x 128 -> 3 with Tanh, and a batch of 1,000; on one thread, since each needs some memory of its own.
+
+    Without native code, whose blocks are larger, and which comes when enough elements have been computed.
+    """
     monkeypatch.setattr(cpu_rows, "cores", lambda: 1)
+    monkeypatch.setattr(switch.SETTING, "on", False)
     hidden = [part for width in (2, *[128] * 5) for part in (nn.Linear(width, 128), nn.Tanh())]
     return nn.Sequential(*hidden, nn.Linear(128, 3)), ag.randn(1000, 2)
 
