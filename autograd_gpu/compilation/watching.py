@@ -174,6 +174,7 @@ class Watch:
         self.items: dict[tuple[int, Any], Item] = {}
         self._refuse = refuse
         self._functions: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}  # by id: the attributes of objects that the call itself has made
         self._ours: dict[types.CodeType, bool] = {}
         self._before: Any = None
         self._imports = 0  # that are running, one inside of another
@@ -235,6 +236,10 @@ class Watch:
 
     def _frame(self, frame: types.FrameType, code: types.CodeType) -> None:
         variables = frame.f_locals
+        if code.co_name == "__init__" and code.co_argcount:
+            attributes = _instance_dict(variables.get(code.co_varnames[0]))
+            if attributes == {}:
+                self._made[id(attributes)] = attributes
         for root, path in chains_of(code):
             kind, _, name = root.partition(" ")
             if kind == "global":
@@ -255,11 +260,10 @@ class Watch:
                 return
             name = f"{name}.{attribute}"
             items = _attribute(value, attribute, name)
-            for item in items:
-                self._kept(item)
-            if not items or items[-1].expected is MISSING:
+            values = [item.expected if id(item.container) in self._made else self._kept(item) for item in items]
+            if not values or items[-1].expected is MISSING:
                 return
-            value = self._kept(items[-1])
+            value = values[-1]
             self.function(value)
 
     def _kept(self, item: Item) -> Any:

@@ -391,3 +391,34 @@ def test_a_failing_call_leaves_what_eager_leaves():
             h(ag.ones(3) * 5, ag.tensor([7]))
         seen = str(error.value)
     assert "7" in seen
+
+
+class Scaled:
+    """Holds a tensor, and reads an attribute of its class."""
+
+    factor = 2.0
+
+    def __init__(self, x):
+        self.x = x
+
+    def value(self):
+        return self.x * self.factor
+
+
+def test_objects_made_inside_are_no_state_but_what_they_read_is(monkeypatch):
+    compiled = ag.compile(lambda x: Scaled(x).value(), fullgraph=True)
+    assert [compiled(ag.ones(2)).tolist() for _ in range(3)] == [[2, 2]] * 3
+    assert compiled.counts.compiled == 1
+    monkeypatch.setattr(Scaled, "factor", 5.0)
+    assert compiled(ag.ones(2)).tolist() == [5, 5]
+
+
+def test_objects_made_outside_are_state():
+    made = Scaled(1)
+
+    def counted(x):
+        made.x += 1
+        return x * made.x
+
+    with pytest.raises(ag.compile.CompileError, match="changes"):
+        ag.compile(counted, fullgraph=True)(ag.ones(2))
