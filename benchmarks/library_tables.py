@@ -25,6 +25,7 @@ TITLES = {
     "push": "by push",
     "pull": "by pull",
     "nested": "nested",
+    "NumPy code": "without native code",
 }
 NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 SHOWN_COUNTS = {

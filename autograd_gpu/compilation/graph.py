@@ -109,7 +109,7 @@ class Node:
         return ()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Call(Node):
     """outs, extras = op.forward(args, attributes)."""
 
@@ -142,7 +142,7 @@ class Call(Node):
         return [*self.outs, *(x for x in self.extras.values() if isinstance(x, Value))]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FusedRule(Node):
     """outs = the gradients of a fused rule of `op`; None in `gives` where there is none."""
 
@@ -166,7 +166,7 @@ class FusedRule(Node):
         return self.op, mapped(self.given, lambda v: None), self.gives
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Copy(Node):
     """outs[0] = a copy of `source`."""
 
@@ -181,7 +181,7 @@ class Copy(Node):
         self.source = of(self.source)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Write(Node):
     """target[...] = source, in the memory of the target."""
 
@@ -201,7 +201,7 @@ class Write(Node):
         self.source = of(self.source)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Draw(Node):
     """outs[0] = draw(shape): random numbers."""
 
@@ -214,7 +214,7 @@ class Draw(Node):
         return self.shape, self.draw.__code__, cells
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Check(Node):
     """test(value, *shown), which raises what eager code raises; it gets the values of `shown` as tensors."""
 
@@ -234,7 +234,7 @@ class Check(Node):
         return (getattr(self.test, "__code__", None),)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Look(Node):
     """The values of a constant are read while a call is traced; nothing is left to do in a replay."""
 
@@ -246,7 +246,7 @@ class Look(Node):
         return [self.value]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SetGrad(Node):
     """tensor.grad = value, or None. place: that of the tensor among the arguments, or -1.
 
@@ -271,7 +271,7 @@ class SetGrad(Node):
         self.value = None if self.value is None else of(self.value)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Routine(Node):
     """A part of the library that runs as a whole: a step of an optimizer, clipping of gradients."""
 
@@ -301,7 +301,7 @@ class Routine(Node):
         return self.title, id(self.owner)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Output:
     """A leaf of the result: a value, or something that is no tensor."""
 
@@ -311,7 +311,7 @@ class Output:
     requires_grad: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Trace:
     """What a call did."""
 

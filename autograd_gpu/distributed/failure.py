@@ -21,6 +21,7 @@ from .board import Board
 _TAG = 1
 _PAUSE = 0.005  # seconds between looks for notices
 _FOLLOWING = 0.2  # seconds between looks at the device
+_FORWARDING = 0.3  # seconds in which the launcher passes on what ranks have printed, before it ends with them
 GRACE = 2.0  # seconds in which other ranks answer, and in which they take note of an error before all are ended
 
 
@@ -214,6 +215,7 @@ class MPIWatch(Watch):
             time.sleep(_PAUSE)
         sys.stdout.flush()
         sys.stderr.flush()
+        time.sleep(_FORWARDING)
         self.mpi.COMM_WORLD.Abort(1)
 
     def end(self) -> None:
