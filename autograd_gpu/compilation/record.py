@@ -11,6 +11,7 @@ from .. import pytrees
 from ..backend import make
 from ..core.engine.execute import execute
 from ..core.graph import journals
+from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import behind, has_hooks
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.interpreters import entered
@@ -115,8 +116,13 @@ def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
             if o.value is not None and o.requires_grad and o.tensor._node is not o.value.node]
     if not made:
         return
-    if any(map(has_hooks, behind([o.tensor._node for _, o in made]))):
+    nodes = behind([o.tensor._node for _, o in made])
+    if any(map(has_hooks, nodes)):
         tracer.refuse("the graph of a result has hooks", "register them on the result")
+        return
+    variables = [x for node in nodes if isinstance(node, AccumulateGrad) and (x := node.variable) is not None]
+    if len(variables) != len({id(x._array) for x in variables}):  # a value has the gradient of one leaf
+        tracer.refuse("two leaves show one array", "clone() the array for one of them")
         return
     roots = []
     for i, o in made:

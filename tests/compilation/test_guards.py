@@ -422,3 +422,15 @@ def test_objects_made_outside_are_state():
 
     with pytest.raises(ag.compile.CompileError, match="changes"):
         ag.compile(counted, fullgraph=True)(ag.ones(2))
+
+
+def test_two_leaves_of_one_array_have_a_gradient_each():
+    v = ag.ones(3, requires_grad=True)
+    w = v.detach().requires_grad_()
+    compiled = ag.compile(lambda x: (x * v).sum() + (x * w * 2).sum())
+    with pytest.warns(UserWarning, match="two leaves show one array"):
+        compiled(ag.ones(3))
+    for _ in range(3):
+        v.grad = w.grad = None
+        compiled(ag.ones(3)).backward()
+    assert (v.grad.tolist(), w.grad.tolist()) == ([1, 1, 1], [2, 2, 2])
