@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import blas, pool, rows
+from . import blas, few_rows, pool, rows
 
 PER_BLOCK = 1 << 25  # multiply-adds of a block, at least, times the item size: 0.2 ms
 # Each block packs anew the operand that all blocks share. Beside one block per core, two take 2 to 4 % more time, and
@@ -53,7 +53,11 @@ def in_blocks(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
         np.matmul(a[start:stop], b, out=out[start:stop])
 
     def some_columns(start: int, stop: int) -> None:
-        np.matmul(a, b[:, start:stop], out=out[:, start:stop])
+        block, target = b[:, start:stop], out[:, start:stop]
+        if few_rows.are_few(a, block):
+            few_rows.product(a, block, target)
+        else:
+            np.matmul(a, block, out=target)
 
     work = some_rows if out.shape[0] >= out.shape[1] else some_columns
     blas.on_one_thread(rows.in_blocks, max(out.shape), step, work)

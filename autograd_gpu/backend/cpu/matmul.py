@@ -8,14 +8,11 @@ import numpy as np
 
 from .. import counters
 from ..arrays.dtypes import HALF, float32, float64, int64
-from . import large_products, pool, sums
+from . import few_rows, large_products, pool, sums
 from .blas import SMALL_PRODUCT, SMALL_VECTOR, on_one_thread, readable
 
-# With at most FEW_ROWS rows in x and at least MANY_ELEMENTS elements in w, np.dot(w, x.T).T is faster than
-# np.dot(x, w.T). Measured with OpenBLAS' Haswell and AVX-512 kernels: 8 rows of 784 by 256 take 23 us instead of 29,
-# or 39 instead of 88.
-FEW_ROWS, MANY_ELEMENTS = 24, 1 << 16
 TINY = 1 << 13  # multiply-adds, and elements of an operand, up to which a plain product is fastest
+MANY_ELEMENTS = 1 << 16  # of both operands, from which on a batch may be cut into blocks
 # A product with k >= MANY_TERMS and at most FEW_RESULTS elements is summed by blocks of terms: of SHORT terms for up to
 # FEW_IN_SHORT elements, else of LONG terms, since the sums of short blocks would take more memory than the operands.
 # Measured with OpenBLAS' AVX-512 kernels: 10^5 terms for 16 x 16 results take 0.65 ms instead of 1.02.
@@ -56,10 +53,11 @@ def _is_exact(a: np.ndarray, b: np.ndarray) -> bool:
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of two matrices by np.dot, which has half the call overhead of np.matmul."""
     m, n = a.shape[0], b.shape[1]
+    if m <= few_rows.MOST and few_rows.are_few(a, b):
+        few_rows.product(a, b, out := pool.empty((m, n), a.dtype))
+        return out
     if m * n * a.itemsize >= pool.SMALLEST:
         return np.dot(a, b, out=pool.empty((m, n), a.dtype))
-    if m <= FEW_ROWS and b.size >= MANY_ELEMENTS and b.flags.f_contiguous:
-        return np.ascontiguousarray(np.dot(b.T, a.T).T)
     return np.dot(a, b)
 
 
@@ -67,7 +65,7 @@ def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A batch of products, broadcasting batch dimensions."""
     if a.size * b.shape[-1] < TINY and b.size < TINY:
         return np.matmul(a, b)
-    if a.size + b.size >= MANY_ELEMENTS:  # fewer make no large product, and the question takes 0.5 us
+    if a.size + b.size >= MANY_ELEMENTS:  # fewer make no large product; the question takes 0.5 us
         work = max(a.size * b.shape[-1], b.size * a.shape[-2])
         if step := large_products.step_of(a, b, work):
             return large_products.in_blocks(a, b, step)

@@ -1,0 +1,42 @@
+"""Products of few rows: computed as their transpose where that was measured to be faster, with BLAS' values."""
+
+import numpy as np
+import pytest
+
+from autograd_gpu.backend.cpu import blas, few_rows, matmul
+
+pytestmark = pytest.mark.cpu
+
+
+def operands(m, layout, dtype="float32", k=256, n=256):
+    rng = np.random.default_rng(m)
+    b = rng.standard_normal((n, k) if layout == "transposed" else (k, n)).astype(dtype)
+    return rng.standard_normal((m, k)).astype(dtype), b.T if layout == "transposed" else b
+
+
+@pytest.mark.parametrize("layout", ["transposed", "plain"])
+@pytest.mark.parametrize("kernels", ["Haswell", "SkylakeX", None])
+@pytest.mark.parametrize("m", [1, 2, 24, 32, 33, 64, 65])
+def test_the_bounds_are_those_that_were_measured(monkeypatch, m, kernels, layout):
+    """And the values are those of exact arithmetic to rounding, on either way."""
+    monkeypatch.setattr(few_rows, "bounds", lambda: few_rows.Bounds(kernels))
+    most = {("Haswell", "transposed"): 64, ("Haswell", "plain"): 32}.get((kernels, layout), 24)
+    plain_elsewhere = layout == "plain" and kernels != "Haswell"
+    a, b = operands(m, layout)
+    assert few_rows.are_few(a, b) == (1 < m <= most and not plain_elsewhere)
+    bound = 256 * np.finfo("float32").eps * np.matmul(np.abs(a), np.abs(b))
+    result = matmul.matmul(a, b)
+    assert result.flags.c_contiguous
+    assert (np.abs(result - np.matmul(a.astype("float64"), b.astype("float64"))) <= bound).all()
+
+
+def test_others_are_computed_as_they_are():
+    assert not few_rows.are_few(*operands(8, "transposed", "float64"))
+    assert not few_rows.are_few(*operands(8, "transposed", k=16))
+    assert not few_rows.are_few(*operands(8, "transposed", n=8, k=1 << 12))
+    a, b = operands(8, "plain")
+    assert not few_rows.are_few(a, b[:, ::2])
+
+
+def test_the_bounds_here_are_those_of_the_blas_here():
+    assert vars(few_rows.bounds()) == vars(few_rows.Bounds(blas.kernels()))
