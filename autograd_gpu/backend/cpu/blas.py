@@ -110,6 +110,11 @@ def kernels() -> str | None:
     return getattr(limit_of("numpy").controller, "architecture", None)
 
 
+def version() -> str | None:
+    """The version of NumPy's BLAS, such as "0.3.30"; None if it does not tell."""
+    return getattr(limit_of("numpy").controller, "version", None)
+
+
 @functools.cache
 def axpby() -> dict[str, Axpby]:
     """{dtype.char: f}, where f(y, x, a, b) sets y = a x + b y on contiguous vectors; empty if NumPy uses another BLAS.

@@ -1,15 +1,16 @@
 """Products of a float32 matrix of few rows and a large one, for which OpenBLAS computes the transpose faster.
 
-OpenBLAS packs the large operand anew for each product, and its AVX2 kernels do so faster where it is the left one.
-Measured with them, b.T @ a.T and the copy that transposes the result take of the time of a @ b, for a (m, 784) and b
-(784, 256): of the layout of a transposed weight 0.43 at m = 8, 0.70 at 32, 0.86 at 64, and 0.99 at 128; of a weight's
-own 0.71 at m = 8, 0.91 at 32, and 1.0 at 64. For float64 they take 1.0 to 1.6. The AVX-512 kernels were measured with
-m <= 24 and large transposed weights only: 0.44 and 0.8 at m = 8.
+OpenBLAS packs the large operand anew for each product, and its AVX2 kernels up to 0.3.30 do so faster where it is the
+left one. Measured with them (NumPy 2.1 to 2.4), b.T @ a.T and the copy that transposes the result take of the time of
+a @ b, for a (m, 784) and b (784, 256): of the layout of a transposed weight 0.43 at m = 8, 0.70 at 32, 0.86 at 64, and
+0.99 at 128; of a weight's own 0.71 at m = 8, 0.91 at 32, and 1.0 at 64. For float64 they take 1.0 to 1.6. Of 0.3.34
+(NumPy 2.5), and of the AVX-512 kernels, only few rows and large transposed weights gain: 0.77, and 0.44 to 0.8, at 8.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 
@@ -22,16 +23,17 @@ MOST = 64  # rows of a, at most
 class Bounds:
     """How many rows count as few, and how many elements b has at least, by its layout."""
 
-    def __init__(self, kernels: str | None) -> None:
-        avx2 = kernels in ("Haswell", "Zen")
-        self.transposed = [(1 << 16, 64), (1 << 14, 32)] if avx2 else [(1 << 16, 24)]  # (elements, rows)
-        self.plain = [(1 << 14, 32)] if avx2 else []
+    def __init__(self, kernels: str | None, version: str | None) -> None:
+        numbers = tuple([int(number) for number in re.findall(r"\d+", version or "")[:3]])
+        wide = kernels in ("Haswell", "Zen") and numbers <= (0, 3, 30)
+        self.transposed = [(1 << 16, 64), (1 << 14, 32)] if wide else [(1 << 16, 24)]  # (elements, rows)
+        self.plain = [(1 << 14, 32)] if wide else []
 
 
 @functools.cache
 def bounds() -> Bounds:
     """Those of NumPy's BLAS here."""
-    return Bounds(blas.kernels())
+    return Bounds(blas.kernels(), blas.version())
 
 
 def are_few(a: np.ndarray, b: np.ndarray) -> bool:

@@ -15,15 +15,16 @@ def operands(m, layout, dtype="float32", k=256, n=256):
 
 
 @pytest.mark.parametrize("layout", ["transposed", "plain"])
-@pytest.mark.parametrize("kernels", ["Haswell", "SkylakeX", None])
+@pytest.mark.parametrize(("kernels", "version"), [("Haswell", "0.3.27"), ("Zen", "0.3.30"), ("Haswell", "0.3.34.237.2"),
+                                                  ("SkylakeX", "0.3.27"), (None, None)])  # fmt: skip
 @pytest.mark.parametrize("m", [1, 2, 24, 32, 33, 64, 65])
-def test_the_bounds_are_those_that_were_measured(monkeypatch, m, kernels, layout):
+def test_the_bounds_are_those_that_were_measured(monkeypatch, m, kernels, version, layout):
     """And the values are those of exact arithmetic to rounding, on either way."""
-    monkeypatch.setattr(few_rows, "bounds", lambda: few_rows.Bounds(kernels))
-    most = {("Haswell", "transposed"): 64, ("Haswell", "plain"): 32}.get((kernels, layout), 24)
-    plain_elsewhere = layout == "plain" and kernels != "Haswell"
+    monkeypatch.setattr(few_rows, "bounds", lambda: few_rows.Bounds(kernels, version))
+    wide = version in ("0.3.27", "0.3.30") and kernels != "SkylakeX"
+    most = {(True, "transposed"): 64, (True, "plain"): 32, (False, "transposed"): 24, (False, "plain"): 0}[wide, layout]
     a, b = operands(m, layout)
-    assert few_rows.are_few(a, b) == (1 < m <= most and not plain_elsewhere)
+    assert few_rows.are_few(a, b) == (1 < m <= most)
     bound = 256 * np.finfo("float32").eps * np.matmul(np.abs(a), np.abs(b))
     result = matmul.matmul(a, b)
     assert result.flags.c_contiguous
@@ -39,4 +40,4 @@ def test_others_are_computed_as_they_are():
 
 
 def test_the_bounds_here_are_those_of_the_blas_here():
-    assert vars(few_rows.bounds()) == vars(few_rows.Bounds(blas.kernels()))
+    assert vars(few_rows.bounds()) == vars(few_rows.Bounds(blas.kernels(), blas.version()))
