@@ -13,7 +13,8 @@ import numpy as np
 
 from ..backend.arrays.dtypes import FULL_FLOATS
 from ..backend.cpu.pool import SMALLEST as LARGE
-from .graph import RESULT, Call, Node, Value
+from ..backend.cpu.pool import owns
+from .graph import RESULT, Call, Group, Node, SetGrad, Value
 
 # By op: its ufunc, for arrays in float32 and float64 of one dtype, and numbers.
 UFUNCS = {
@@ -31,24 +32,27 @@ class Memory:
 
     def __init__(self, nodes: Sequence[Node], returns: Sequence[Value], fixed: set[int]) -> None:
         self._fixed = fixed  # the roots of memory that is from outside, or written to
-        self._fresh = {v for n in nodes if isinstance(n, Call) and n.op.name in FRESH for v in n.outs}
+        self._fresh = {v for n in nodes if (isinstance(n, Call) and n.op.name in FRESH) or isinstance(n, Group)
+                       for v in n.outs}
         self._last: dict[int, int] = {}  # by root: the last instruction that touches the memory
         for i, node in enumerate(nodes):
             for v in (*node.reads, *node.made()):
                 self._last[v.root] = i
-        for v in returns:
+        kept = [n.value for n in nodes if isinstance(n, SetGrad) and n.value is not None]
+        for v in (*returns, *kept):
             self._last[v.root] = len(nodes)
 
-    def over(self, i: int, node: Call) -> Value | None:
-        """An operand in whose memory instruction i may put its result, or None."""
-        out = node.outs[0]
-        for v in node.reads:
-            alike = v.shape == out.shape and v.dtype == out.dtype and v.array.strides == out.array.strides
-            if alike and v in self._fresh and v.root not in self._fixed and self._last[v.root] == i and (
-                v.root == id(v.array) and out.root == id(out.array)
-            ):  # fmt: skip
-                return v
-        return None
+    def over(self, i: int, node: Node) -> list[Value | None]:
+        """For each result of instruction i an operand in whose memory it may be put, or None."""
+        free = [v for v in node.reads if v in self._fresh and v.root not in self._fixed and self._last[v.root] == i
+                and (v.root == id(v.array) or owns(v.array))]
+        places: list[Value | None] = []
+        for out in node.outs:
+            place = next((v for v in free if v.shape == out.shape and v.dtype == out.dtype
+                          and v.array.strides == out.array.strides), None)
+            free = [v for v in free if v is not place]
+            places.append(place)
+        return places
 
 
 def emitted(
@@ -67,6 +71,19 @@ def emitted(
                 return None
         elif type(a) not in (int, float):
             return None
-    operand = memory.over(i, node)
+    (operand,) = memory.over(i, node)
     args = [*map(text, node.args), *([] if operand is None else [f"out={text(operand)}"])]
     return f"{bind(getattr(np, name), name)}({', '.join(args)})"
+
+
+def grouped(i: int, node: Group, memory: Memory, text: Callable[[Any], str], bind: Callable[[Any, str], str]) -> str:
+    """The right-hand side for a group, with the memory of its results where that is not what a ufunc would make."""
+    args = [*map(text, node.args)]
+    if all(v.array.flags.c_contiguous for v in node.args):
+        places = memory.over(i, node)
+        outs = ["None" if v is None else text(v) for v in places] if any(places) else []
+    else:
+        outs = [f"{bind(np.empty, 'empty')}({v.shape!r}, {bind(v.dtype, 'dtype')})" for v in node.outs]
+    if outs:
+        args.append(f"out=({', '.join(outs)}, )")
+    return f"{bind(node.code, 'group')}({', '.join(args)})"

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from .graph import Call, FusedRule
+from .graph import Call, FusedRule, Group
 from .replay import Replay
 
 
@@ -48,7 +48,8 @@ class Explanation:
 def info_of(replay: Replay) -> ProgramInfo:
     """The facts about one program."""
     nodes = [*replay.program.nodes, *replay.later]
-    ops = Counter(node.name for node in nodes if isinstance(node, (Call, FusedRule)))
+    parts = [part for node in nodes for part in (node.parts if isinstance(node, Group) else (node,))]
+    ops = Counter(node.name for node in parts if isinstance(node, (Call, FusedRule)))
     described = ", ".join(v.described() for v in replay.trace.arguments)
     roots = {v.root: v for v in replay.saved}
     return ProgramInfo(described, replay.traced, len(nodes), dict(ops), sum(v.array.nbytes for v in roots.values()))

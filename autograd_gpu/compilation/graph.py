@@ -77,6 +77,7 @@ class Node:
     outs: list[Value] = field(default_factory=list)
     phase: str = "forward"
     region: int = 0  # the number of the recomputation of a checkpoint that it belongs to
+    where: str = ""  # file and line of the user's code that it came from
 
     name = "?"
 
@@ -140,6 +141,21 @@ class Call(Node):
     def made(self) -> list[Value]:
         """The results and the extras that are arrays."""
         return [*self.outs, *(x for x in self.extras.values() if isinstance(x, Value))]
+
+
+@dataclass(eq=False, repr=False)
+class Group(Node):
+    """outs = code(*args): the nodes `parts` in one pass. `lines`: its formula, for readers."""
+
+    args: list[Value] = field(default_factory=list)
+    parts: list[Node] = field(default_factory=list)
+    code: Any = None
+    lines: list[str] = field(default_factory=list)
+    name = "group"
+
+    @property
+    def reads(self) -> list[Value]:
+        return self.args
 
 
 @dataclass(eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import keyword
 import re
@@ -21,7 +22,7 @@ from ..core.graph.storage import before_write, bump_version
 from ..core.interpret.implementation import explained
 from ..core.tensor import Tensor, wrap
 from . import graph
-from .emitters import Memory, emitted
+from .emitters import Memory, emitted, grouped
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 
 _serial = itertools.count()
@@ -205,14 +206,26 @@ class Program:
         for v in dict.fromkeys(v for v in node.outs if v.kind == graph.RESULT):
             self._fit(v, op)
 
+    def _Group(self, node: graph.Group) -> None:
+        for line in node.lines:
+            self._w(f"# {line}")
+        call = grouped(self._number, node, self._memory, self._text, self._bind)
+        self._w(f"{', '.join(self._make(v) for v in node.outs)} = {call}")
+        self._fit_scalars(node)
+        node.code.becomes(functools.partial(self._scope.__setitem__, self._known[id(node.code)]))
+
+    def _fit_scalars(self, node: graph.Node) -> None:
+        """No NumPy scalars."""
+        for v in node.outs:
+            if not v.shape:
+                self._w(f"if isinstance({self._names[v]}, generic): {self._names[v]} = asarray({self._names[v]})")
+
     def _FusedRule(self, node: graph.FusedRule) -> None:
         made = iter([self._make(v) for v in node.outs])
         targets = [next(made) if gives else "_" for gives in node.gives]
         call = f"{self._bind(node.rule, 'rule')}(RAW, {', '.join(map(self._text, node.given))})"
         self._w(f"{', '.join(targets)}, = {call}")
-        for v in node.outs:
-            if not v.shape:
-                self._w(f"if isinstance({self._names[v]}, generic): {self._names[v]} = asarray({self._names[v]})")
+        self._fit_scalars(node)
 
     def _Copy(self, node: graph.Copy) -> None:
         self._w(f"{self._make(node.outs[0])} = {self._names[node.source]}.copy()")

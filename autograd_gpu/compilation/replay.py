@@ -11,7 +11,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, Output, Trace, Value
-from .passes import dead, simplify
+from .passes import dead, fused, simplify
 from .program import Program
 from .record import again
 
@@ -48,7 +48,8 @@ class Replay:
         self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
         self._count = len(shown)
         returns = [*shown, *self.saved]
-        self.program = Program(self._name, dead(forward, returns), trace.arguments, returns, self._outside)
+        nodes = fused(dead(forward, returns), returns)
+        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside)
         self._backwards: dict[int, Program] = {}
         self._roots = {v.root for v in self.saved}
         self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
@@ -116,7 +117,7 @@ class Replay:
     def _backward(self, need: int) -> Program:
         """The program for the gradients in `need`."""
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
-        nodes = dead(self.later, wanted)
+        nodes = fused(dead(self.later, wanted), wanted)
         parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
         return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside)
 

@@ -151,7 +151,7 @@ class Tracer(Tracing):
         """Appends an instruction."""
         self.flush()
         node.phase = self.phase or ("forward" if THREAD.state.task is None else "backward")
-        node.region = self.region
+        node.region, node.where = self.region, place_in_code()
         self.nodes.append(node)
 
     # ---- notes -------------------------------------------------------------------------------------

@@ -120,5 +120,5 @@ def test_an_emitter_has_the_bits_of_the_forward(name):
                     compiled(x, *rest)
                 assert bits([compiled(x, *rest)]) == bits([fn(x, *rest)])
                 text = compiled.print_readable(print_output=False)
-                assert f"{UFUNCS[name]}" in text
+                assert "group" in text or f"{UFUNCS[name]}" in text
                 assert "f_" not in text

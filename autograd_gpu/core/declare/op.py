@@ -79,6 +79,8 @@ Other specs of a block
     sizes_by_value   the size of a result depends on values, so that calls cannot be compiled: True, or a function with
                      forward's parameters; True for no_capture = "sizes"
     wide_rules       the derivative of half types is computed in float32, and rounded once
+    formula          what forward computes of an element, in the language of formulas, with forward's parameters; None
+                     for what it cannot say. By it compiled calls join ops
     torch            the name below `torch` of what computes the same there, if it is neither its own nor a public name
 """
 
@@ -167,6 +169,7 @@ class OpDef:
     torch: str | None
     wide_rules: bool
     sizes_by_value: bool | Callable[..., bool]
+    formula: Callable[..., Any] | None
     jvp: Any
     batch: Any
     parameter_names: dict[str, str]  # input -> name of its parameter in the public function

@@ -23,7 +23,7 @@ _WORDS = {
     "selects_only": False, "random": False, "differentiable": None, "in_numpy": None, "reads": None, "jvp": None,
     "batch": None, "saved": (), "outputs": None, "scalars": (), "keyword_redirects": (), "takes_out": True,
     "no_lossy_save": False, "torch": None, "numbers_first": False, "wide_rules": False, "cuda": None,
-    "keeps_layout": None, "no_capture": None, "sizes_by_value": False,
+    "keeps_layout": None, "no_capture": None, "sizes_by_value": False, "formula": None,
 }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ import functools
 import inspect
 import linecache
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,22 @@ from .jvp_rules import ELEMENTWISE
 from .op import FLOAT, ZERO
 
 WORDS = ("by_result", "check", "integers")
+
+
+class Written(NamedTuple):
+    """Products of a formula in its language, for compiled calls."""
+
+    family: Family
+    products: Products
+
+    def program(
+        self, attributes: Mapping[str, Any], double: bool
+    ) -> tuple[Program, dict[str, float], list[Expression]]:  # fmt: skip
+        """The program that the op's own code runs, the values of its numbers by name, and its outputs."""
+        options, numbers = self.family.chosen(attributes)
+        chosen = self.products, options, tuple([name for name, n in numbers.items() if n == 1])
+        program: Program = self.family.program(*chosen[:2], double, chosen[2])
+        return program, numbers, self.family.outputs(*chosen)
 
 
 class Family:
@@ -150,7 +166,10 @@ class Family:
                                  "CUDA": self.cuda}  # fmt: skip
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
         exec(compile(text, file, "exec"), scope)
-        words = ("forward", "cuda", "fused", "fused_cuda")
+        scope["formula"] = Written(self, products_of(order))
+        if order:
+            scope["fused"].formula = Written(self, gradients_of(order))
+        words = ("forward", "cuda", "formula", "fused", "fused_cuda")
         return {key: value for key, value in scope.items() if key in words or key.startswith("grad_")}
 
     def _source(self, order: int) -> str:

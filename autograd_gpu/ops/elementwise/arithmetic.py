@@ -11,6 +11,7 @@ from ... import backend, errors
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, INTEGERS, fitting, float64, get_default_dtype
 from ...backend.cpu import numpy_ops, rows
 from ...backend.cpu.pool import SMALLEST as LARGE
+from ...backend.formulas import expression as formulas
 from ...core.extend import (
     BROADCASTING,
     ELEMENTWISE,
@@ -72,6 +73,7 @@ class add:
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = LINEAR, BROADCASTING
     numbers_first = True
+    def formula(a, b, *, alpha=1): return a + b if alpha == 1 else a + b * alpha
     public = methods = ufunc = True
 
 
@@ -99,6 +101,7 @@ class sub:
     scalars = ("a",)
     jvp, batch = LINEAR, BROADCASTING
     numbers_first = True
+    def formula(a, b, *, alpha=1): return a - b if alpha == 1 else a - b * alpha
     public = "sub", "subtract"
     methods = True
     ufunc = "subtract"
@@ -127,6 +130,7 @@ class mul:
     def grad_b(F, g, a): return g * a
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = MULTILINEAR, BROADCASTING
+    def formula(a, b): return a * b
     public = "mul", "multiply"
     methods = True
     ufunc = "multiply"
@@ -149,6 +153,13 @@ def _power_exponent(F, g, base, exponent, out):
     return F.where(vanishes, 0.0, g * (out * F.log(F.where(vanishes, 1.0, base))))
 
 
+def _power_formula(base, exponent):
+    """For the exponents that NumPy computes without a power function."""
+    if exponent.op != formulas.CONSTANT or exponent.value not in (-1, 0.5, 2):
+        return None
+    return base * base if exponent.value == 2 else formulas.sqrt(base) if exponent.value == 0.5 else 1 / base
+
+
 @defop
 class pow:
     """base ** exponent, broadcasting; at base 0 the derivative by a non-negative exponent is 0. RuntimeError for
@@ -167,6 +178,7 @@ class pow:
     scalars = ("base", "exponent")
     jvp, batch = ELEMENTWISE, BROADCASTING
     wide_rules = True
+    formula = _power_formula
     ufunc = "power"
     public = methods = inplace = no_lossy_save = True
 
@@ -244,6 +256,7 @@ class addcmul:
     types, broadcasts, numbers = PROMOTE, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
     numbers_first = True
+    def formula(x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * value
     public = methods = inplace = True
 
 
@@ -265,6 +278,7 @@ class addcdiv:
     jvp, batch = ELEMENTWISE, BROADCASTING
     wide_rules = True
     numbers_first = True
+    def formula(x, a, b, *, value=1): return x + a / b if value == 1 else x + a / b * value
     public = methods = inplace = no_lossy_save = True
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...backend.arrays.dtypes import FULL_FLOATS
 from ...backend.cpu import numpy_ops
+from ...backend.formulas import expression as formulas
 from ...core.extend import BROADCASTING, ELEMENTWISE, FITTING, PROMOTE, Tensor, defop, public
 
 
@@ -24,6 +25,7 @@ class maximum:
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a > b, 0.0, g))
     types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(a, b): return formulas.maximum(a, b)
     public = methods = ufunc = no_lossy_save = True
 
 
@@ -40,6 +42,7 @@ class minimum:
     def grad_b(F, g, a, b): return F.where(a == b, g * 0.5, F.where(a < b, 0.0, g))
     types, broadcasts, numbers, selects_only = PROMOTE, True, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(a, b): return formulas.minimum(a, b)
     public = methods = ufunc = no_lossy_save = True
 
 

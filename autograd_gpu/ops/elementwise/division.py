@@ -27,6 +27,7 @@ class div:
     def grad_b(F, g, a, b): return -g * (a / b) / b  # without `out`, which may be written to
     types, broadcasts, numbers = FLOAT, True, True
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(a, b): return a / b
     public = "true_divide"
     ufunc = "divide", "true_divide"
     methods = no_lossy_save = True

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ... import backend
+from ...backend.formulas import expression as formulas
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, defop
 from .._support.half_precision import in_float32
 from .._support.pointwise import one_kernel
@@ -24,6 +25,7 @@ class sin:
     def grad_x(F, g, x): return g * F.cos(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.sin(x)
     public = "sin", "sin_"
     methods = inplace = ufunc = True
 
@@ -40,6 +42,7 @@ class cos:
     def grad_x(F, g, x): return -g * F.sin(x)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.cos(x)
     public = "cos", "cos_"
     methods = inplace = ufunc = True
 

@@ -11,6 +11,7 @@ from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, int64
 from ...backend.cpu import numpy_ops
+from ...backend.formulas import expression as formulas
 from ...core.extend import BROADCASTING, ELEMENTWISE, FLOAT, ZERO, Tensor, defop, public
 from .._support.pointwise import one_kernel
 
@@ -31,6 +32,7 @@ class neg:
 
     def grad_x(F, g): return -g
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return -x
     public = "neg", "negative", "neg_", "negative_"
     ufunc = "negative"
     methods = inplace = True
@@ -84,6 +86,7 @@ class abs:
     def forward(xp, x): return xp.absolute(x)
     def grad_x(F, g, x): return g * F.sign(x)
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.absolute(x)
     public = "abs", "absolute", "abs_"
     ufunc = "absolute"
     methods = inplace = True
@@ -123,6 +126,7 @@ class reciprocal:
     def grad_x(F, g, out): return -g * (out * out)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return 1 / x
     public = "reciprocal", "reciprocal_"
     methods = inplace = ufunc = True
 
@@ -138,6 +142,7 @@ class square:
     def forward(xp, x): return xp.square(x if x.dtype.kind != "b" else x.astype(int64))
     def grad_x(F, g, x): return g * x * 2
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return x * x
     public = "square", "square_"
     methods = inplace = ufunc = True
 
@@ -154,6 +159,7 @@ class sqrt:
     def grad_x(F, g, out): return g / (out * 2)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.sqrt(x)
     public = "sqrt", "sqrt_"
     methods = inplace = ufunc = no_lossy_save = True
 
@@ -171,6 +177,7 @@ class rsqrt:
     def grad_x(F, g, out): return g * (out * out * out) * -0.5
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return 1 / formulas.sqrt(x)
     wide_rules = True
     public = "rsqrt", "rsqrt_"
     methods = inplace = True
@@ -188,6 +195,7 @@ class exp:
     def grad_x(F, g, out): return g * out
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.exp(x)
     public = "exp", "exp_"
     methods = inplace = ufunc = True
 
@@ -220,6 +228,7 @@ class expm1:
     def grad_x(F, g, out): return g * (out + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.expm1(x)
     wide_rules = True
     public = "expm1", "expm1_", "special.expm1"
     methods = inplace = ufunc = True
@@ -237,6 +246,7 @@ class log:
     def grad_x(F, g, x): return g / x
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.log(x)
     public = "log", "log_"
     methods = inplace = ufunc = no_lossy_save = True
 
@@ -285,6 +295,7 @@ class log1p:
     def grad_x(F, g, x): return g / (x + 1)
     types = FLOAT
     jvp, batch = ELEMENTWISE, BROADCASTING
+    def formula(x): return formulas.log1p(x)
     public = "log1p", "log1p_", "special.log1p"
     methods = inplace = ufunc = no_lossy_save = True
 

@@ -64,10 +64,13 @@ def state() -> str:
 
 
 class Switch:
-    """The native code of a program: None in place of results until it is there."""
+    """The native code of a program: None in place of results until it is there.
 
-    def __init__(self, name: str, program: Program) -> None:
-        self.name, self.program = name, program
+    A call counts as so many elements as its arrays have, and `per_call` more.
+    """
+
+    def __init__(self, name: str, program: Program, per_call: int = 0) -> None:
+        self.name, self.program, self.per_call = name, program, per_call
         self.runs = dict[np.dtype, Callable[..., Results | None]]()  # by the dtype of the arrays
         self.seen, self.next = dict[np.dtype, int](), dict[np.dtype, int]()
 
@@ -79,7 +82,7 @@ class Switch:
         run = self.runs.get(last.dtype)
         if run is None:
             dtype = last.dtype
-            seen = self.seen[dtype] = self.seen.get(dtype, 0) + last.size
+            seen = self.seen[dtype] = self.seen.get(dtype, 0) + last.size + self.per_call
             if seen < self.next.get(dtype, LOADS):
                 return None
             run = self._prepared(dtype, seen)
@@ -120,9 +123,9 @@ class Switch:
         self.runs[dtype] = self._made(dtype, compiles=True) or _nothing
 
 
-def switch_of(name: str, program: Program) -> Switch | None:
+def switch_of(name: str, program: Program, per_call: int = 0) -> Switch | None:
     """The switch of a program; None where there is no native code for it."""
-    return None if not is_installed() or llvm_code.unsupported(program) else Switch(name, program)
+    return None if not is_installed() or llvm_code.unsupported(program) else Switch(name, program, per_call)
 
 
 def _ir(program: Program, dtype: np.dtype) -> str:

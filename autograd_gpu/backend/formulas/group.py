@@ -1,0 +1,80 @@
+"""The code of a group: a joined Program (joined.py) for arrays of one shape, as a compiled call runs it.
+
+Native code is a NumPy ufunc. Small arrays call it themselves, large ones go to all cores. Until it is compiled, and
+without llvmlite, NumPy code runs, with the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays.memory_format import row_major
+from ..cpu import pool
+from ..cpu.rows import Blocks
+from .lowering import Program
+from .native.switch import Kernel, switch_of
+from .numpy_code import NumpyCode
+
+PER_CALL = 1 << 16  # what a call counts beside its elements: native code is compiled at the 64th call at the latest
+Outputs = Sequence[np.ndarray | None]
+
+
+class GroupCode:
+    """Computes the outputs of arrays of `shape`; they are row-major.
+
+    The arguments are inputs, the last of them of that shape, then numbers as arrays of one element. `out` has an array,
+    or None, for each output; NumPy code does without. `becomes(f)` tells what takes the place of this object once there
+    is native code.
+    """
+
+    def __init__(self, name: str, program: Program, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+        self.program, self.dtype, self.shape = program, dtype, shape
+        self.inputs, self.outputs = len(program.inputs), len(program.outputs)
+        self.code = NumpyCode(name, program, dtype)
+        self.code.native = None
+        self.switch = switch_of(name, program, PER_CALL)
+        self.homes: list[Callable[[Any], None]] = []
+        self.constants = self.code.constants
+
+    def becomes(self, tell: Callable[[Any], None]) -> None:
+        self.homes.append(tell)
+
+    def __call__(self, *arrays: np.ndarray, out: Outputs | None = None) -> Any:
+        inputs, numbers = arrays[: self.inputs], arrays[self.inputs :]
+        results: Any = None
+        if self.switch is not None:
+            results = self.switch(inputs, numbers)
+            if self.switch.is_ready(self.dtype):
+                self._settle(self.switch.runs[self.dtype])
+        if results is None:
+            results = self.code(inputs, (*[n.reshape(()) for n in numbers], *self.constants))
+            results = [r if r.flags.c_contiguous else row_major(r) for r in results]
+            results = [r.copy() if any(r is other for other in results[:k]) else r for k, r in enumerate(results)]
+        return results[0] if self.outputs == 1 else results
+
+    def _settle(self, kernel: Any) -> None:
+        """Native code takes the place of this object."""
+        size = self.dtype.itemsize
+        for n in self.shape:
+            size *= n
+        small = size < pool.SMALLEST and not Blocks(1, size, 1).shared
+        for tell in self.homes:
+            tell(kernel.ufunc if small else Large(kernel, self.shape, self.inputs))
+        self.homes.clear()
+
+
+class Large:
+    """The native code of a group for arrays in pooled memory, on all cores."""
+
+    def __init__(self, kernel: Kernel, shape: tuple[int, ...], inputs: int) -> None:
+        self.kernel, self.shape, self.inputs = kernel, shape, inputs
+
+    def __call__(self, *arrays: np.ndarray, out: Outputs | None = None) -> Any:
+        inputs, numbers = arrays[: self.inputs], arrays[self.inputs :]
+        given = out or (None,) * self.kernel.outputs
+        made = [pool.empty(self.shape, arrays[0].dtype) if o is None else o for o in given]
+        results = self.kernel(inputs, numbers, made)
+        return results[0] if self.kernel.outputs == 1 else results
