@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,11 @@ import numpy as np
 from ..backend.arrays import strides
 from ..backend.arrays.device import get_default_device
 from ..backend.arrays.dtypes import get_default_dtype
+from ..core.codegen.source import Source
+from ..core.graph.storage import INFERENCE_STORAGE
 from ..core.tensor import Float8Tensor, Parameter, Tensor
-from ..modes import MODES, float32_matmul
+from ..core.thread_state import THREAD
+from ..modes import MODES, RECORDING_MASK, float32_matmul
 
 
 class Unfit(Exception):
@@ -32,6 +35,43 @@ def key_of(leaves: Sequence[Any], spec: Any) -> Any:
 def modes() -> tuple[Any, ...]:
     """The settings of the thread and of the process that decide about what a call does."""
     return MODES.bits, get_default_dtype(), str(get_default_device()), float32_matmul.precision
+
+
+def matcher(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], bool] | None:
+    """A function that says whether tensors have the key that these have now, and nothing forbids a replay.
+
+    It may say False where the key is the same; then the key decides. None if there is no such function: for views,
+    tensors that are not in host memory, and modes beside those of recording. It takes a tenth of the time of a key.
+    """
+    plain = all(type(x) in (Tensor, Parameter) and x._base is None and type(x._array) is np.ndarray for x in leaves)
+    if not plain or MODES.bits > RECORDING_MASK or shared_memory(leaves):
+        return None
+    w = Source()
+    scope: dict[str, Any] = {
+        "MODES": MODES, "THREAD": THREAD, "dtype_now": get_default_dtype, "device_now": get_default_device,
+        "matmul": float32_matmul, "shared_memory": shared_memory, "Tensor": Tensor, "ndarray": np.ndarray,
+        "INFERENCE": INFERENCE_STORAGE, "dtype": get_default_dtype(), "device": get_default_device(),
+    }  # fmt: skip
+    w("def matches(leaves):")
+    w.depth = 1
+    arrays = [f"a{i}" for i in range(len(leaves))]
+    for i, (x, a) in enumerate(zip(leaves, arrays, strict=True)):
+        scope[f"d{i}"] = x._array.dtype
+        if type(x) is Parameter:
+            scope[f"x{i}"] = x
+        kind = f"type(x) is not Tensor or (x._storage is INFERENCE) is not {x.is_inference()}"
+        w(f"x = leaves[{i}]; {a} = x._array")
+        w(f"if {f'x is not x{i}' if type(x) is Parameter else kind} or type({a}) is not ndarray: return False")
+        w(f"if {a}.shape != {x.shape!r} or {a}.strides != {x._array.strides!r} or {a}.dtype is not d{i}: return False")
+        w(f"if x._base is not None or (x._fn is None) is {x.requires_grad}: return False")
+    if len(arrays) > 1:
+        bases = " or ".join(f"{a}.base is not None" for a in arrays)
+        pairs = "".join(f" or {a} is {b}" for i, a in enumerate(arrays) for b in arrays[:i])
+        w(f"if ({bases}{pairs}) and shared_memory(leaves): return False")
+    w(f"return MODES.bits == {MODES.bits} and not THREAD.state.start_hooks and dtype_now() is dtype and "
+      f"device_now() is device and matmul.precision == {float32_matmul.precision!r}")
+    function: Callable[[Sequence[Any]], bool] = w.define_as("matches", scope, "<compiled key>")
+    return function
 
 
 def _word(x: Any) -> Any:

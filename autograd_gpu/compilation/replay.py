@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import errors
 from ..core.graph.storage import storage_of
 from ..core.tensor import Tensor, alias, wrap
 from ..random.replay import GeneratorSnapshot
@@ -26,6 +27,7 @@ class Replay:
         self.traced = len(trace.nodes)
         simplify(trace)
         self._places = [v.place for v in trace.arguments]
+        self._all = self._places == list(range(structure.num_leaves))  # whether all leaves are different tensors
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
         self._outside = [v for v in trace.values if v.kind != RESULT]
         returned = dict.fromkeys(o.value for o in trace.outputs if o.value is not None)
@@ -51,12 +53,19 @@ class Replay:
         nodes = fused(dead(forward, returns), returns)
         self.program = Program(self._name, nodes, trace.arguments, returns, self._outside)
         self._backwards: dict[int, Program] = {}
-        self._roots = {v.root for v in self.saved}
+        outside = {v.root for v in self._outside}
+        self._writes_outside = any(v.root in outside for n in forward for v in n.writes)
+        roots = {v.root for v in self.saved}
+        self._numbers = [i for i, _ in trace.tangents]
+        self._kept_results = [i for i in self._numbers if self._root_of(i) in roots]
+        # Places among the leaves, or -1, and tensors: the inputs of the backward, those with zeros, and what it reads.
+        self._behind = [[(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values]
+                        for values in ([v for v, _ in trace.gradients], trace.zeros, self._kept)]
         self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Runs the program with these leaves of the arguments."""
-        given = [leaves[place] for place in self._places]
+        given = leaves if self._all else [leaves[place] for place in self._places]
         snapshot = None
         if self._draws and self.trace.tangents:
             snapshot = GeneratorSnapshot()
@@ -75,12 +84,15 @@ class Replay:
 
     def _link(self, leaves: Sequence[Any], given: list[Any], results: list[Any], saved: Any, snapshot: Any) -> None:
         """Gives the results their node."""
-        numbers = [i for i, _ in self.trace.tangents]
+        numbers = self._numbers
         linked = [results[i] for i in numbers]
-        inputs = [self._tensor(v, leaves) for v, _ in self.trace.gradients]
-        zeros = [self._tensor(v, leaves) for v in self.trace.zeros]
-        kept = [self._tensor(v, leaves) for v in self._kept]
-        kept += [r for i, r in zip(numbers, linked, strict=True) if self._root_of(i) in self._roots]
+        inputs, zeros, kept = [
+            [tensor if place < 0 else leaves[place] for place, tensor in group] for group in self._behind
+        ]
+        if self.trace.freed:  # nothing reads what was saved
+            CompiledBackward(linked, inputs, zeros, (), None, _freed)
+            return
+        kept += [results[i] for i in self._kept_results]
 
         def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
             program = self._backwards.get(need)
@@ -90,8 +102,6 @@ class Replay:
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
-        if self.trace.freed:
-            compute = None  # type: ignore[assignment]
         run = again(self._fn, self._structure, leaves, numbers)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
@@ -104,8 +114,7 @@ class Replay:
 
     def _refusing(self, run: Callable[[], list[Tensor]]) -> Callable[[], list[Tensor]]:
         """`run`, unless the call writes to tensors outside, which would be written twice."""
-        roots = {v.root for v in self._outside}
-        if not any(v.root in roots for n in self.trace.nodes if n.phase != OUTSIDE for v in n.writes):
+        if not self._writes_outside:
             return run
 
         def refused() -> list[Tensor]:
@@ -160,6 +169,10 @@ class Replay:
         if sharing is None:
             return lambda leaves, array, results: wrap(array)
         return lambda leaves, array, results: _sharing(array, results[sharing])
+
+
+def _freed() -> list[Tensor]:
+    raise errors.freed_twice()
 
 
 def _sharing(array: Any, other: Tensor) -> Tensor:

@@ -297,8 +297,11 @@ class Tracer(Tracing):
             return
         self.refuse("the values of a tensor are read", "compute with operations, or do it outside of the function")
 
-    def lends(self, module: Any) -> None:
-        self.dependencies.module(module, next(read for cls, read in MODULE_CLASSES.items() if isinstance(module, cls)))
+    def relies_on(self, *modules: Any) -> None:
+        for module in modules:
+            reader = next((read for cls, read in MODULE_CLASSES.items() if isinstance(module, cls)), None)
+            if reader is not None:  # else it is a function
+                self.dependencies.module(module, reader)
 
     def refuse(self, cause: str, instead: str) -> None:
         if self.refused is None:

@@ -97,6 +97,26 @@ class SlotItem(Item):
             return MISSING
 
 
+class AttributeItem(Item):
+    """An attribute of a module of nn. What sets one counts it in ModuleChanges, but not what changes a list in it."""
+
+    __slots__ = ()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it can only change together with ModuleChanges. Names with _ag_ are the library's own."""
+        return self.snapshot is None or self.key.startswith("_ag_")
+
+
+class NoHooks(Item):
+    """That a dict of hooks is empty."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        return bool(self.container)
+
+
 def equal(a: Any, b: Any) -> bool:
     """Whether two plain values are the same for a program: 0.0 is not -0.0, NaN is NaN, 1 is not True."""
     if type(a) is not type(b):
@@ -230,10 +250,12 @@ class Watch:
 
     def module(self, module: Any, read: Reader) -> bool:
         """Takes down the attributes of a module; returns whether it has hooks."""
-        name, attributes, hooked = read(module)
+        name, attributes, hooks = read(module)
         for key in (*attributes, "forward"):
-            self._kept(Item(attributes, key, f"{name}.{key}"))
-        return hooked
+            self._kept(AttributeItem(attributes, key, f"{name}.{key}"))
+        for holder in hooks:
+            self._kept(NoHooks(holder, None, f"the hooks of {name}"))
+        return any(hooks)
 
     def _frame(self, frame: types.FrameType, code: types.CodeType) -> None:
         variables = frame.f_locals
@@ -278,7 +300,8 @@ def _attribute(owner: Any, attribute: str, name: str) -> list[Item]:
     Nothing for methods and properties of the class, whose code is seen when it runs.
     """
     attributes = _instance_dict(owner)
-    items = [] if attributes is None else [Item(attributes, attribute, name)]
+    kind = AttributeItem if any(isinstance(owner, cls) for cls in MODULE_CLASSES) else Item
+    items = [] if attributes is None else [kind(attributes, attribute, name)]
     if attributes is not None and attribute in attributes:
         return items
     for cls in owner.__mro__ if isinstance(owner, type) else type(owner).__mro__:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from ..core.interpret.tracing import tracer
+from ..modes import MODES
 from ..ops.nn.linear_activation import ACTIVATIONS as FAMILIES
 from ..ops.nn.linear_activation import activated
 from . import functional as F
@@ -48,6 +50,8 @@ def through(layer: Module, activation: Any, input: Any) -> Any:
     if type(layer) is Linear and not EVERYWHERE and _plain(layer):
         known = _known(activation)
         if known is not None:
+            if MODES.stack and (level := tracer()):  # neither is called
+                level.relies_on(layer, activation)
             return activated(input, layer.weight, layer.bias, *known)
     return activation(layer(input))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Mu
 from typing import TYPE_CHECKING, Any
 
 from ..core.graph.hooks import Hooks
+from ..core.interpret.tracing import ModuleChanges
 from .hooks import Hook
 from .registry import BUFFER, TRANSIENT, Kinds, Registry, own_dict, read
 
@@ -147,11 +148,13 @@ class Attributes(View):
         if name in (self.owner._ag_kinds or ()):
             raise KeyError(f"{name!r} is registered in this module: assign module.{name}, or delete it first")
         object.__setattr__(self.owner, name, value)
+        ModuleChanges.count += 1
 
     def __delitem__(self, name: str) -> None:
         if name not in self or name in self.shared:
             raise KeyError(name)
         del self.plain[name]
+        ModuleChanges.count += 1
 
     def __contains__(self, name: object) -> bool:
         kinds = self.owner._ag_kinds

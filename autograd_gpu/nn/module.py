@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..autograd.zero_grad import zero_grad
 from ..compilation import compile
-from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES
+from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES, ModuleChanges
 from . import hooks
 from .convert import Movable
 from .hooks import (
@@ -90,6 +90,7 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
     def __dict__(self, attributes: Mapping[str, Any]) -> None:
         attributes = dict(attributes)
         own_dict(self).clear()
+        ModuleChanges.count += 1
         Attributes(self).update(attributes)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -189,9 +190,9 @@ class Module(Movable["Module"], Stateful["Module"], Hookable):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
 
-def _traced(module: Module) -> tuple[str, dict[str, Any], bool]:
+def _traced(module: Module) -> tuple[str, dict[str, Any], tuple[Any, ...]]:
     """What a traced call has to know of a module that it calls."""
-    return type(module).__name__, own_dict(module), bool(module._ag_hooks or EVERYWHERE)
+    return type(module).__name__, own_dict(module), (module._ag_hooks, EVERYWHERE)
 
 
 MODULE_CLASSES[Module] = MODULE_CALLS[Module.__call__.__code__] = _traced

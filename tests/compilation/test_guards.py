@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -434,3 +435,99 @@ def test_two_leaves_of_one_array_have_a_gradient_each():
         v.grad = w.grad = None
         compiled(ag.ones(3)).backward()
     assert (v.grad.tolist(), w.grad.tolist()) == ([1, 1, 1], [2, 2, 2])
+
+
+def test_modules_that_run_fused_are_guarded_though_they_are_not_called():
+    model = nn.Sequential(nn.Linear(3, 3), nn.LeakyReLU(), nn.Linear(3, 2))
+
+    def replace():
+        model[0].weight = nn.Parameter(ag.full((3, 3), 2.0))
+
+    def forward_of_its_own():
+        model[1].forward = lambda x: x * 7
+
+    slope = lambda: setattr(model[1], "negative_slope", 0.5)  # noqa: E731
+    check(lambda x: model(x), replace, slope, forward_of_its_own, reason="Linear.weight")
+
+
+def test_a_hook_of_all_modules_or_of_one_that_runs_fused():
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    x, zero = ag.ones(1, 3), lambda module, args, out: out * 0
+    compiled = ag.compile(lambda x: model(x))
+    same(model, compiled, x)
+    for register in (model[0].register_forward_hook, nn.modules.module.register_module_forward_hook):
+        handle = register(zero)
+        with pytest.warns(UserWarning, match="hook") if not compiled._warned else contextlib.nullcontext():
+            same(model, compiled, x)
+        handle.remove()
+        compiled.reset()
+        same(model, compiled, x)
+
+
+@pytest.mark.parametrize("change", [
+    lambda m: setattr(m, "scale", 3.0), lambda m: m.__dict__.update(scale=3.0), lambda m: delattr(m, "scale"),
+    lambda m: m.__dict__.pop("scale"), lambda m: m.__setstate__({"scale": 3.0}), lambda m: m.double(),
+    lambda m: m.register_parameter("weight", None), lambda m: m._parameters.update(weight=nn.Parameter(ag.zeros(3))),
+    lambda m: m.eval(), lambda m: m.scales.append(2.0),
+])  # fmt: skip
+def test_whatever_changes_a_module_is_noticed(change):
+    class Layer(nn.Module):
+        scale = 5.0
+
+        def __init__(self):
+            super().__init__()
+            self.scale, self.scales, self.weight = 2.0, [1.0], nn.Parameter(ag.ones(3))
+
+        def forward(self, x):
+            y = x * self.scale * self.scales[-1] * (2 if self.training else 1)
+            return y if self.weight is None else y.to(self.weight.dtype) * self.weight
+
+    layer = Layer()
+    check(lambda x: layer(x), lambda: change(layer))
+
+
+def test_a_variable_that_is_deleted():
+    def scope():
+        factor = 2.0
+
+        def scaled(x):
+            return x * factor
+
+        def forget():
+            nonlocal factor
+            del factor
+
+        return scaled, forget
+
+    scaled, forget = scope()
+    compiled = ag.compile(scaled)
+    same(scaled, compiled, ag.ones(2))
+    forget()
+    with pytest.raises(NameError):
+        compiled(ag.ones(2))
+
+
+def count_of_calls(function, *args):
+    """The number of Python functions that a call enters."""
+    entered = []
+    sys.setprofile(lambda frame, event, argument: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return len(entered), entered
+
+
+def test_what_a_cached_call_costs():
+    w, x, row = ag.ones(3, requires_grad=True), ag.ones(3), ag.ones(1, 3)
+    step = ag.compile(lambda x: (x + 1) * x)
+    model = ag.compile(nn.Sequential(*[nn.Linear(3, 3) for _ in range(20)]).eval().requires_grad_(False))
+    graph = ag.compile(lambda x: x * w)
+    for f in (step, model, graph):
+        [f(row if f is model else x) for _ in range(5)]
+    count, names = count_of_calls(step, x)
+    assert count <= 11, names
+    count, names = count_of_calls(model._ag_compiled, row)
+    assert count <= 11, names  # whatever the number of modules
+    count, names = count_of_calls(graph, x)
+    assert count <= 30, names

@@ -19,10 +19,16 @@ from ..graph.storage import before_write, bump_version
 from ..graph.tensor_base import TensorBase
 from .interpreters import Interpreter, Result, lower, replaced
 
-# What a trace has to know of modules: reader(module) gives its name, its attributes, and whether it has hooks.
-Reader = Callable[[Any], tuple[str, dict[str, Any], bool]]
+# What a trace has to know of modules: reader(module) gives its name, its attributes, and what holds its hooks.
+Reader = Callable[[Any], tuple[str, dict[str, Any], tuple[Any, ...]]]
 MODULE_CLASSES: dict[type, Reader] = {}
 MODULE_CALLS: dict[CodeType, Reader] = {}  # by the code that calls a module, which is `self` there
+
+
+class ModuleChanges:
+    """How often an attribute of any module was set or deleted. While the number stays, every module is as it was."""
+
+    count = 0
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,8 +131,8 @@ class Tracing(Interpreter):
         """The `.grad` of x is asked for."""
         raise NotImplementedError
 
-    def lends(self, module: Any) -> None:
-        """The parameters of a module are about to be replaced, and will be put back."""
+    def relies_on(self, *modules: Any) -> None:
+        """The attributes of modules are read without a call of them, or are about to be replaced and put back."""
         raise NotImplementedError
 
     def refuse(self, cause: str, instead: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...core.interpret.tracing import tracer
+from ...core.interpret.tracing import ModuleChanges, tracer
 from ...core.tensor import Tensor
 from ..module import Module
 from ..registry import BUFFER, PARAMETER, TRANSIENT
@@ -110,11 +110,13 @@ def _exchanged(values: dict[Slot, Tensor]) -> Iterator[None]:
     own = {place: getattr(*place) for place in values}
     if level := tracer():
         for owner in dict.fromkeys([owner for owner, _ in values]):
-            level.lends(owner)
+            level.relies_on(owner)
     try:
         for (owner, name), value in values.items():
             object.__setattr__(owner, name, value)  # without registration
+        ModuleChanges.count += 1
         yield
     finally:
         for (owner, name), value in own.items():
             object.__setattr__(owner, name, value)
+        ModuleChanges.count += 1
