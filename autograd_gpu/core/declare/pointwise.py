@@ -80,6 +80,9 @@ class Family:
         """The function of F that computes h * f^(order), which is declared if nobody has asked for it."""
         name = self.names.get(order)
         if name is None:
+            if not self.formula.options and self.derived(order) is NOTHING:
+                raise OpDeclarationError(f"op {self.names[order - 1]}: its derivative is zero everywhere; say "
+                                         f"grad_{self.saved if order > 1 else 'x'} = ZERO in its block")
             name = f"{self.name}_derivative_{order}"
             text = f"h times the derivative of order {order} of `{self.name}`."
             body: dict[str, Any] = {"__doc__": text, "__module__": __name__}
