@@ -1,12 +1,16 @@
 """Code from formulas on the CPU: native code, NumPy code, PyTorch; on arrays, one thread.
 
-Activations and their gradients, the backward of a linear layer's bias and activation, and second-order streams behind
-Tanh with their gradients. Native code needs the extra [native]; here it is compiled at the first call.
+Activations and their gradients, the backward of a linear layer's bias and activation, second-order streams behind Tanh
+with their gradients, and how long it takes to compile machine code and to load it from disk. Native code needs the
+extra [native]; here it is compiled at the first call.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -15,8 +19,9 @@ from typing import Any
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu.backend.formulas.native import switch
+from autograd_gpu.backend.formulas.native import disk_cache, switch
 from autograd_gpu.core.declare.op import RAW, REGISTRY
+from autograd_gpu.formulas import families
 
 from .common import make_parser, require_agreement, run_workload
 from .peers import load_peers
@@ -56,14 +61,22 @@ def numbers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
 # ---- cases -----------------------------------------------------------------------------------
 
 
+ACTIVATIONS = (
+    "silu", "silu_grad", "gelu", "gelu_grad", "mish", "hardswish", "relu_grad", "leaky_relu_grad", "sigmoid_grad",
+)  # fmt: skip
+# What else PyTorch's function takes, and its name where that is another one.
+MORE: dict[str, tuple[Any, ...]] = {"relu_grad": (0.0,), "leaky_relu_grad": (0.01, False)}
+OTHERS = {"relu_grad": "threshold_backward"}
+
+
 def elementwise(torch: ModuleType | None, name: str, count: int, dtype: Any = np.float32) -> Calls:
     """An activation, or its gradient by the name with _grad."""
     arrays = [numbers(count, dtype=dtype, seed=seed) for seed in range(1 + name.endswith("_grad"))]
     calls: Calls = {OURS: lambda: getattr(RAW, name)(*arrays)}
     if torch:
         tensors = [torch.from_numpy(a) for a in arrays]
-        theirs = getattr(torch.ops.aten, name.replace("_grad", "_backward"))
-        calls["torch"] = lambda: theirs(*tensors)
+        theirs = getattr(torch.ops.aten, OTHERS.get(name, name.replace("_grad", "_backward")))
+        calls["torch"] = lambda: theirs(*tensors, *MORE.get(name, ()))
     return calls
 
 
@@ -125,7 +138,7 @@ def cases(torch: ModuleType | None, tiny: bool) -> dict[str, Callable[[], Calls]
     """Label -> what makes the calls."""
     made: dict[str, Callable[[], Calls]] = {}
     for count in (100, 1000) if tiny else (1000, 100_000):
-        for name in ("silu", "silu_grad", "gelu", "gelu_grad"):
+        for name in ACTIVATIONS:
             made[f"{name}, {count:,}"] = lambda name=name, count=count: elementwise(torch, name, count)
     count, rows = (1000, 64) if tiny else (100_000, 4096)
     made[f"silu_grad, {count:,}, float16"] = lambda: elementwise(torch, "silu_grad", count, np.float16)
@@ -139,6 +152,37 @@ def cases(torch: ModuleType | None, tiny: bool) -> dict[str, Callable[[], Calls]
     return made
 
 
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Machine code is kept in a folder that is empty, and removed in the end."""
+    name = "AUTOGRAD_GPU_CACHE_DIR"
+    before = os.environ.get(name)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[name] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(name)
+            if before is not None:
+                os.environ[name] = before
+
+
+def machine_code() -> dict[str, Call]:
+    """Case -> a call that compiles the machine code of silu_grad, or loads it from disk."""
+    family = families()["silu"]
+    ir = switch.ir_or_reason(family.program(((("h",), 1),), (), False), np.dtype(np.float32))
+    new = itertools.count()
+
+    def load() -> int | None:
+        disk_cache.forget()
+        return disk_cache.address(ir)
+
+    return {
+        "silu_grad, compiled and kept on disk": lambda: disk_cache.address(f"{ir}; {next(new)}\n"),
+        "silu_grad, loaded from disk": load,
+    }
+
+
 def run(args: argparse.Namespace) -> Report:
     """Time every case, on one thread."""
     if args.device != "cpu":
@@ -148,7 +192,8 @@ def run(args: argparse.Namespace) -> Report:
     made = cases(torch, args.tiny)
     config = {"tiny": args.tiny, "native code": switch.state()}
     report = Report(NAME, "Code from formulas on the CPU, one thread", "cpu", config, absent, args.json)
-    report.plan(made)
+    loads = machine_code() if switch.is_installed() else {}
+    report.plan([*made, *loads])
     ag.set_num_threads(1)
     if torch:
         torch.set_num_threads(1)
@@ -161,6 +206,10 @@ def run(args: argparse.Namespace) -> Report:
             contenders = [Contender(name, call) for name, call in calls.items()]
             contenders.insert(1, Contender(NUMPY_CODE, calls[OURS], numpy_clock))
             report.add(case, interleave(contenders, args.repeats, sample_s=1e-4 if args.tiny else 5e-3), unit="us")
+    for case, call in loads.items():
+        with report.attempt(case), empty_cache():
+            call()
+            report.add(case, interleave([Contender(OURS, call)], args.repeats, sample_s=1e-4), unit="us")
     return report
 
 

@@ -5,8 +5,8 @@
 
 The markers are <!-- NAME:begin --> and <!-- NAME:end -->, where NAME is `ratios` for README's cases, `headlines` for
 a few of each workload, `bench` for the summaries of all workloads, `ops` for a table of every op, `memory` for the
-tables of the memory hooks, `hessian` for second derivatives, and `scaling` for several processes. Each cell of a table
-holds one figure.
+tables of the memory hooks, `hessian` for second derivatives, `formulas` for code from formulas, and `scaling` for
+several processes. Each cell of a table holds one figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md",
-    "docs/distributed-scaling.md", "docs/generated/op-speed.md",
+    "docs/distributed-scaling.md", "docs/formulas.md", "docs/generated/op-speed.md",
 )  # fmt: skip
 WORKLOADS = (
     "small_graph", "unrolled", "transforms", "hessian", "train_mlp", "pinn", "optimizer_step", "foreach",
@@ -89,6 +89,11 @@ def render_hessian(results: Sequence[dict[str, Any]]) -> str:
     return render_whole(results, "hessian", hessian_tables.whole)
 
 
+def render_formulas(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown for the workload `formulas`."""
+    return render_whole(results, "formulas", by_library)
+
+
 def render_scaling(results: Sequence[dict[str, Any]]) -> str:
     """Markdown for the workload `scaling`, and what its model says of many GPUs."""
     measured = render_whole(results, "scaling", scaling_tables.whole)
@@ -113,6 +118,7 @@ BLOCKS = {  # by the names of markers
     "ops": render_ops,
     "memory": render_memory,
     "hessian": render_hessian,
+    "formulas": render_formulas,
     "scaling": render_scaling,
 }
 

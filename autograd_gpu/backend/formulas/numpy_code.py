@@ -20,11 +20,11 @@ from ..cpu import numpy_ops, pool
 from ..cpu.half import convert
 from ..cpu.rows import SHARED_BLOCK, Blocks
 from .lowering import Operand, Program
-from .native.switch import switch_of
+from .native.switch import SETTING, switch_of
 from .numpy_source import BlockWriter, called, source
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
-BLOCK = 1 << 14  # elements
+BLOCK = 1 << 15  # elements
 SHORT = 5  # instructions up to which a block has SHARED_BLOCK elements, so that calls of NumPy do not count
 CALM = frozenset(("minimum", "maximum", "tanh", "neg", "abs", "sigmoid", "normal_cdf"))  # without errors of arithmetic
 WIDE = 1 << 16  # elements of half types that are converted at a time, for which arrays are allocated
@@ -73,10 +73,11 @@ class NumpyCode:
         self.wide = [a.place + (a.kind == "c") * len(program.numbers) for a in writer.wide]
         library = _of_scipy(program)
         self.ufunc = self._ufunc_of({**UFUNCS, **library})
+        bits = np.dtype(f"u{self.dtype.itemsize}")
         scope: dict[str, Any] = {
             **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
             "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
-            "BITS": np.dtype(f"u{self.dtype.itemsize}"), **library,
+            "BITS": bits, "ONE": np.asarray(1, self.dtype).view(bits), **library,
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -102,61 +103,81 @@ class NumpyCode:
         in_order = [Operand(kind, place) for kind, count in counts.items() for place in range(count)]
         return ufuncs.get(whole.op) if list(whole.args) == in_order else None
 
-    def __call__(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
-        """The outputs for arrays of one dtype, which may broadcast; they have the first large array's memory order."""
-        if self.native is not None:
-            native = self.native(arrays, numbers)
+    def __call__(
+        self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...], out: Vectors | None = None
+    ) -> Vectors:
+        """The outputs for arrays of one dtype, which may broadcast; they have the first large array's memory order.
+
+        They are written into `out`, contiguous arrays of their shape and dtype, if that is given.
+        """
+        if SETTING.on and self.native is not None:
+            native = self.native(arrays, numbers, out)
             if native is not None:
                 return native
         last = arrays[-1]
         if last.size > FEW:
-            return self._many(arrays, numbers)
+            return self._many(arrays, numbers, out)
+        if out is not None:
+            return _copied(self(arrays, numbers), out)
         if last.dtype is not self.dtype:
             return self._few_halves(arrays, numbers)
-        run: Any = self.few if self.is_calm else self._quietly
-        results = run(*arrays, *numbers)
+        few: Any = self.few
+        results = few(*arrays, *numbers) if self.is_calm else QUIET.copy().run(few, *arrays, *numbers)
         if self.passes_inputs:
             results = [np.copy(r, order="K") if any(r is a for a in arrays) else r for r in results]
         return results if last.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
-
-    def _quietly(self, *args: np.ndarray) -> Any:
-        return QUIET.copy().run(self.few, *args)
 
     def _few_halves(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         wide = [convert(a, self.dtype) for a in arrays]
         return [convert(result, arrays[0].dtype) for result in self(wide, numbers)]
 
-    def _many(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    def _many(
+        self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...], out: Vectors | None = None
+    ) -> Vectors:
         head = arrays[-1]
-        arrays = [_as_number(a) for a in arrays]
-        if all(not a.ndim or (a.shape == head.shape and a.flags.c_contiguous) for a in arrays):
-            flat = [a.reshape(-1) if a.ndim else a for a in arrays]
-            outputs = [pool.empty(head.shape, head.dtype) for _ in self.program.outputs]
-            targets = [o.reshape(-1) for o in outputs]
-        else:
+        regular = all(a.shape == head.shape and a.flags.c_contiguous for a in arrays)
+        if not regular:
+            arrays = [_as_number(a) for a in arrays]
+            regular = all(not a.ndim or (a.shape == head.shape and a.flags.c_contiguous) for a in arrays)
+        if not regular:
             head, flat = _flat(arrays)
-            outputs, order = [empty_like(np, head) for _ in self.program.outputs], memory_order(head)
-            targets = [o.transpose(order).reshape(-1) for o in outputs]
-        blocks = Blocks(head.size, 1, self.step)
-        walk = self._walk if head.dtype == self.dtype else self._walk_halves
+            made, order = [empty_like(np, head) for _ in self.program.outputs], memory_order(head)
+            self._compute(flat, [o.transpose(order).reshape(-1) for o in made], numbers)
+            return made if out is None else _copied(made, out)
+        outputs = out or [pool.empty(head.shape, head.dtype) for _ in self.program.outputs]
+        flat = [a.reshape(-1) if a.ndim else a for a in arrays]
+        self._compute(flat, [o.reshape(-1) for o in outputs], numbers)
+        return outputs
+
+    def _compute(self, flat: Vectors, targets: Vectors, numbers: Vectors) -> None:
+        """The targets from vectors and 0-d arrays: in one block, in blocks, or in blocks on all cores."""
+        size, dtype = targets[0].size, targets[0].dtype
+        if size <= self.step and dtype == self.dtype:
+            registers = [*self._registers(size), *self._vectors(numbers, size)]
+            QUIET.copy().run(self.block, *flat, *numbers, *targets, *registers)
+            return
+        blocks = Blocks(size, 1, self.step)
+        walk = self._walk if dtype == self.dtype else self._walk_halves
         if blocks.shared:
             blocks.run(lambda i, j: QUIET.copy().run(walk, flat, targets, numbers, i, j, blocks.step))
         else:
-            QUIET.copy().run(walk, flat, targets, numbers, 0, head.size, blocks.step)
-        return outputs
+            QUIET.copy().run(walk, flat, targets, numbers, 0, size, blocks.step)
 
     def _walk(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
         """The elements from start to stop, by blocks of `step`."""
         block, vectors, count = self.block, [*flat, *targets], len(flat)
         size = min(step, stop - start)
-        wide = [_full(numbers[place].tobytes(), self.dtype)[:size] for place in self.wide]
-        registers = [*self._registers(size), *wide]
+        registers = [*self._registers(size), *self._vectors(numbers, size)]
         for i in range(start, stop, size):
             j = min(i + size, stop)
             if j - i < size:
                 registers = [r[: j - i] for r in registers]
             parts = [v[i:j] if v.ndim else v for v in vectors]
             block(*parts[:count], *numbers, *parts[count:], *registers)
+
+    def _vectors(self, numbers: Vectors, size: int) -> list[np.ndarray]:
+        """The numbers that `block` reads as vectors."""
+        return [_full(numbers[place].tobytes(), self.dtype)[:size] for place in self.wide]
 
     def _walk_halves(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
         for i in range(start, stop, WIDE):
@@ -172,6 +193,12 @@ class NumpyCode:
         if arrays is None or (arrays and arrays[0].size < size):
             arrays = self.scratch.arrays = [np.empty(size, dtype) for dtype in self.scratch_types]
         return arrays if not arrays or arrays[0].size == size else [a[:size] for a in arrays]
+
+
+def _copied(results: Vectors, out: Vectors) -> Vectors:
+    for result, target in zip(results, out, strict=True):
+        np.copyto(target, result)
+    return out
 
 
 @lru_cache(16)

@@ -6,6 +6,7 @@ register, an array that a later instruction reuses; outputs are registers, too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from .lowering import Instruction, Operand, Program
@@ -42,6 +43,22 @@ class _Registers:
         return f"{self.letter}{self.count - 1}"
 
 
+def _scaled(program: Program) -> dict[int, tuple[Operand, Operand, Operand]]:
+    """The selects between a and a product of a with a number, which nothing else reads: a, the product, the number."""
+    uses = Counter([*program.outputs, *[a for i in program.instructions for a in i.args]])
+    result = {}
+    for k, instruction in enumerate(program.instructions):
+        sides = instruction.args[1:] if instruction.op == "select" else ()
+        for whole, product in zip(sides, sides[::-1], strict=True):
+            if product.kind != "t" or uses[product] > 1 or whole.kind in "nc":
+                continue
+            op, args = program.instructions[product.place]
+            numbers = [a for a in args if a.kind in "nc"]
+            if op == "mul" and whole in args and numbers:
+                result[k] = whole, product, numbers[0]
+    return result
+
+
 class BlockWriter:
     """Writes the lines of `block`.
 
@@ -55,10 +72,14 @@ class BlockWriter:
         self.floats, self.flags = _Registers("f", [f"o{k}" for k in range(len(program.outputs))]), _Registers("b")
         self.places: dict[Operand, str] = {}
         self.own = {o: f"o{k}" for k, o in reversed([*enumerate(program.outputs)]) if o.kind == "t"}
+        self.scaled = _scaled(program)
+        skipped = {side.place for _, side, _ in self.scaled.values()}
         for k, instruction in enumerate(program.instructions):
-            if instruction.op == "select":
+            if k in self.scaled:
+                self._scale(k, *self.scaled[k])
+            elif instruction.op == "select":
                 self._select(k, instruction)
-            else:
+            elif k not in skipped:
                 self._call(k, instruction)
         self._copy({f"o{k}": self._place(o) for k, o in enumerate(program.outputs)})
 
@@ -139,6 +160,20 @@ class BlockWriter:
             bits, factor = self._bits(out), self._bits(self._place(other))
             self.lines += [f"copyto({bits}, {flag})", f"multiply({bits}, {factor}, out={bits})"]
         self._give_back(k, instruction.args)
+
+    def _scale(self, k: int, whole: Operand, _: Operand, number: Operand) -> None:
+        """select(condition, a, a * n) as a times a choice between numbers: numbers make shorter passes."""
+        condition, first, _ = self.program.instructions[k].args
+        out = self.places[Operand("t", k)] = self._take(Operand("t", k), self.program.instructions[k])
+        bits, scale = self._bits(out), self._bits(self._place(number))
+        sides = f"bitwise_xor({scale}, ONE)"
+        self.lines += [
+            f"copyto({bits}, {self._place(condition)})",
+            f"multiply({bits}, {sides}, out={bits})",
+            f"bitwise_xor({bits}, {scale if first == whole else 'ONE'}, out={bits})",
+            f"multiply({out}, {self._place(whole)}, out={out})",
+        ]
+        self._give_back(k, [condition, whole])
 
     def _choice(self, k: int, instruction: Instruction) -> None:
         """b ^ (mask * (a ^ b)). The result may overwrite a, but not b, nor the mask."""

@@ -12,6 +12,7 @@ from ...backend.arrays.dtypes import FLOATS, HALF, float32, float64
 from ...backend.cpu.half_table import MANY, looked_up
 from ...backend.cpu.rows import SHARED_BLOCK
 from ...backend.formulas.lowering import uses_library
+from ...backend.formulas.numpy_code import FEW as NUMPY_FEW
 from ...backend.formulas.numpy_code import NumpyCode
 
 # The outputs of a program: the factors of each, and the order of the derivative.
@@ -38,19 +39,30 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
         return made
 
     def _made(self, dtype: np.dtype, attributes: dict[str, Any]) -> tuple[Code, Numbers]:
-        options, numbers = self.family.chosen(attributes)
         if dtype not in FLOATS:
+            self.family.chosen(attributes)
             return lambda arrays, _: [self.family.integers(np, *arrays, **attributes)], ()
-        ones = tuple([name for name, value in numbers.items() if value == 1])
         wide = float32 if dtype in HALF else dtype
-        code = self.compiled(options, wide, ones, False)
+        code, numbers = self.by_blocks(wide, attributes)
         chosen = code if dtype in HALF else _by_ufunc(code)
+        options, values, ones = self._choice(attributes)
         if uses_library(self.family.outputs(self.products, options, ones)):
             few = self.compiled(options, wide, ones, True)
-            chosen = _by_size(few if dtype in HALF else _by_ufunc(few), few.numbers(**numbers), code)
+            chosen = _by_size(few if dtype in HALF else _by_ufunc(few), few.numbers(**values), code)
         if dtype in HALF and len(code.program.inputs) == 1:
-            chosen = _by_table(chosen, code.numbers(**numbers))
-        return chosen, code.numbers(**numbers)
+            chosen = _by_table(chosen, numbers)
+        return chosen, numbers
+
+    def by_blocks(self, dtype: np.dtype, attributes: dict[str, Any]) -> tuple[NumpyCode, Numbers]:
+        """The code for many elements, which may write into arrays, and its numbers."""
+        options, values, ones = self._choice(attributes)
+        code = self.compiled(options, dtype, ones, False)
+        return code, code.numbers(**values)
+
+    def _choice(self, attributes: dict[str, Any]) -> tuple[Any, dict[str, float], tuple[str, ...]]:
+        """The options and numbers of these attributes, and the names of the numbers that are 1."""
+        options, numbers = self.family.chosen(attributes)
+        return options, numbers, tuple([name for name, value in numbers.items() if value == 1])
 
     def _compiled(self, options: Any, dtype: np.dtype, ones: tuple[str, ...], library: bool) -> NumpyCode:
         program = self.family.program(self.products, options, dtype == float64, ones, library)
@@ -58,14 +70,17 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
 
 
 def _by_ufunc(code: NumpyCode) -> Code:
-    """The ufunc that the code is, if it is one, for what one thread computes; of 0-d arrays it would make scalars."""
-    ufunc = code.ufunc
+    """The ufunc that the code is, if it is one, for what one thread computes; of 0-d arrays it would make scalars.
+
+    Many elements beside a number that takes long are computed by the code, which makes a vector of the number.
+    """
+    ufunc, most = code.ufunc, NUMPY_FEW if code.wide else SHARED_BLOCK
     if ufunc is None:
         return code
 
     def run(arrays: Sequence[np.ndarray], numbers: Numbers) -> Sequence[np.ndarray]:
         last = arrays[-1]
-        return (ufunc(*arrays, *numbers),) if last.ndim and last.size <= SHARED_BLOCK else code(arrays, numbers)
+        return (ufunc(*arrays, *numbers),) if last.ndim and last.size <= most else code(arrays, numbers)
 
     return run
 

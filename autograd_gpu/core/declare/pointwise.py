@@ -90,11 +90,15 @@ class Family:
         self.names = {0: name}  # order -> the op that has been declared for it
         self.attributes = {**formula.numbers, **formula.options}
         self.program, self.cuda = functools.cache(self._program), CudaCode(self)
+        self.codes = functools.cache(self._codes)
 
     def at(self, F: Any, order: int) -> Callable[..., Any]:
         """The function of F that computes h * f^(order), which is declared if nobody has asked for it."""
         name = self.names.get(order)
         if name is None:
+            if not self.formula.options and self.derived(order) is NOTHING:
+                raise OpDeclarationError(f"op {self.names[order - 1]}: its derivative is zero everywhere; say "
+                                         f"grad_{self.saved if order > 1 else 'x'} = ZERO in its block")
             name = f"{self.name}_derivative_{order}"
             text = f"h times the derivative of order {order} of `{self.name}`."
             body: dict[str, Any] = {"__doc__": text, "__module__": __name__}
@@ -103,6 +107,10 @@ class Family:
             Family.declare(self.block(name, order, body))
             self.names[order] = name
         return getattr(F, name)
+
+    def _codes(self, order: int) -> Codes:
+        """The code of the op of this order."""
+        return Codes(self, self.name + "'" * order, products_of(order))
 
     def derived(self, order: int, options: Options = (), ones: tuple[str, ...] = ()) -> Expression:
         """f^(order) as an expression of x; from order 1 on of the result, if derivatives are stated in terms of it."""
@@ -160,9 +168,8 @@ class Family:
         """Forward and rules of the op, generated: rules say by their parameters what is saved."""
         file, text = f"<op {name}>", self._source(order)
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        result = Codes(self, name, products_of(order))
         gradients = Codes(self, f"gradients of {name}", gradients_of(order))
-        scope: dict[str, Any] = {"at": self.at, "RESULT": result, "GRADIENTS": gradients, "alike": _alike,
+        scope: dict[str, Any] = {"at": self.at, "RESULT": self.codes(order), "GRADIENTS": gradients, "alike": _alike,
                                  "CUDA": self.cuda}  # fmt: skip
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
         exec(compile(text, file, "exec"), scope)

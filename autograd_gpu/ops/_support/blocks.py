@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend.cpu.rows import Blocks
+from ...backend.cpu.rows import SHARED_BLOCK, Blocks
 
 Array = np.ndarray
 BLOCK = 65536  # elements
@@ -20,7 +20,7 @@ DOUBLES = 16384  # elements of float64 with several temporaries
 def over_rows(work: Callable[..., None], *arrays: Array) -> None:
     """Calls work(k, *blocks) for each block k of rows of arrays of one shape, taken as matrices."""
     rows, cols = arrays[0].size // max(arrays[0].shape[-1], 1), arrays[0].shape[-1]
-    matrices, blocks = [a.reshape(rows, cols) for a in arrays], Blocks(rows, cols, BLOCK)
+    matrices, blocks = [a.reshape(rows, cols) for a in arrays], Blocks(rows, cols, SHARED_BLOCK)
     blocks.run(lambda i, j: work(i // blocks.step, *[m[i:j] for m in matrices]))
 
 

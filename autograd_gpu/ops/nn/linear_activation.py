@@ -62,9 +62,9 @@ def applied(activation: str, parameters: tuple[Any, ...]) -> kernels.Applied:
 # ---- passes over arrays ------------------------------------------------------------------------------
 
 
-def _wide(array: Array | None) -> Array:
-    """`array` in the dtype that a pass computes in; 0 for a missing bias."""
-    return 0 if array is None else array.astype(float32) if array.dtype in HALF else array
+def _wide(array: Array) -> Array:
+    """`array` in the dtype that a pass computes in."""
+    return array.astype(float32) if array.dtype in HALF else array
 
 
 def _activated_on_cuda(xp, z, bias, *, activation, parameters=()):
@@ -73,16 +73,26 @@ def _activated_on_cuda(xp, z, bias, *, activation, parameters=()):
 
 
 def _activated(xp, z, bias, *, activation, parameters=()):
-    value = ACTIVATIONS[activation].of(RAW)
     if z.size <= BLOCK and z.itemsize > 2:
-        return value(z + bias, *parameters)
-    out, bias = backend.empty(np, z.shape, z.dtype), _wide(bias)
-
-    def work(k: int, block: Array, target: Array) -> None:
-        target[...] = value(_wide(block) + bias, *parameters)
-
-    over_rows(work, z, out)
+        return ACTIVATIONS[activation].of(RAW)(z + bias, *parameters)
+    out, bias, write = backend.empty(np, z.shape, z.dtype), _wide(bias), _written(activation, 0, parameters, z.dtype)
+    over_rows(lambda k, block, target: write((_wide(block) + bias,), target), z, out)
     return out
+
+
+def _written(activation, order, parameters, dtype):
+    """A function of arrays and a target, which gets what the op of this order computes; it returns that, unrounded."""
+    family, wide = ACTIVATIONS[activation], float32 if dtype in HALF else dtype
+    code, numbers = family.codes(order).by_blocks(wide, dict(zip(family.attributes, parameters, strict=True)))
+
+    def write(arrays: tuple[Array, ...], target: Array) -> Array:
+        if dtype is wide:
+            return code(arrays, numbers, (target,))[0]
+        (result,) = code(arrays, numbers)
+        target[...] = result
+        return result
+
+    return write
 
 
 def _grad_and_column_sums_on_cuda(xp, h, saved, bias=None, *, activation, parameters=()):
@@ -96,13 +106,12 @@ def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=())
     if saved.size <= BLOCK and saved.itemsize > 2:
         dz = grad(h, saved if bias is None else saved + bias, *parameters)
         return dz, backend.total(np, dz, 0 if dz.ndim == 2 else tuple(range(dz.ndim - 1)))
-    dz, bias = backend.empty(np, saved.shape, saved.dtype), _wide(bias)
+    dz, bias = backend.empty(np, saved.shape, saved.dtype), None if bias is None else _wide(bias)
     sums = {-1: np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)}  # by block; of an array without rows
+    write = _written(activation, 1, parameters, saved.dtype)
 
     def work(k: int, h_block: Array, block: Array, target: Array) -> None:
-        part = grad(_wide(h_block), _wide(block) + bias, *parameters)
-        sums[k] = backend.total(np, part, 0)
-        target[...] = part
+        sums[k] = backend.total(np, write((_wide(h_block), _argument(_wide(block), bias)), target), 0)
 
     over_rows(work, h, saved, dz)
     return dz, backend.total(np, np.stack([sums[k] for k in sorted(sums)]), 0).astype(saved.dtype)

@@ -1,6 +1,7 @@
 """NumPy code of programs: the text of its two forms, and their equal bits."""
 
 import linecache
+import re
 import traceback
 import warnings
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from scalar_formulas import EXPRESSIONS, FORMULAS
 
 from autograd_gpu.backend.cpu import rows
+from autograd_gpu.backend.cpu.rows import SHARED_BLOCK
 from autograd_gpu.backend.formulas.expression import element, maximum, number, select, softplus
 from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.formulas.native import switch
@@ -162,3 +164,25 @@ def test_the_source_and_its_traceback():
     with pytest.raises(TypeError) as failure:
         code.few(None, *code.numbers())
     assert "t0 = le(i0, c0)" in "".join(traceback.format_exception(failure.value))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("count", [5, FEW + 9, SHARED_BLOCK + 9])
+def test_results_are_written_where_asked(count, dtype):
+    code = code_of([x * y, select(y > 0, x, y)], ["x", "y"])
+    arrays, out = [values(count, dtype), values(count, dtype, 1)], [np.empty(count, dtype) for _ in range(2)]
+    for a, b in (arrays, (arrays[0][::-1], arrays[1]), (arrays[0][:1].reshape(()), arrays[1])):
+        results = code([a, b], code.numbers(), out)
+        for written, result, expected in zip(out, results, code([a, b], code.numbers()), strict=True):
+            assert written is result
+            same_bits(written, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_select_between_a_value_and_its_multiple(dtype):
+    for sides in ((y, y * k), (k * y, y), (y * 0.25, y), (y * x, y * x * k)):
+        code = code_of([select(x > 0, *sides)], ["x", "y"], dtype)
+        assert re.search(r"bitwise_xor\((n0|c1)_bits, ONE\)", source(code.program))
+        both_forms(code, [values(FEW + 100, dtype), values(FEW + 100, dtype, seed=1)], code.numbers(k=-1.5))
+    shared = code_of([select(x > 0, y, y * k) + y * k], ["x", "y"], dtype)
+    both_forms(shared, [values(FEW + 100, dtype), values(FEW + 100, dtype, seed=1)], shared.numbers(k=-1.5))

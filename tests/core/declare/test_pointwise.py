@@ -3,13 +3,13 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from scalar_formulas import EXPRESSIONS, exact
 
 import autograd_gpu as ag
 from autograd_gpu.backend.formulas import cuda_code
 from autograd_gpu.backend.formulas import expression as language
-from autograd_gpu.backend.formulas.derivative import substituted
+from autograd_gpu.backend.formulas.derivative import derivative, substituted
 from autograd_gpu.backend.formulas.formula import Formula
 from autograd_gpu.core.declare.op import RAW, RECORD, REGISTRY
 from autograd_gpu.core.declare.pointwise import Family
@@ -97,17 +97,31 @@ def scratch_family(name, formula, **words):
     return family
 
 
+def random_family(e):
+    """An expression as a formula of x and k = 1.25, and its family."""
+    e = substituted(e, {"y": 0.5 * language.element("x") + 1}) + language.element("x")
+    assume(derivative(e, "x") is not language.ZERO)
+    name = f"random_{len(vars(RAW))}"
+    return e, scratch_family(name, lambda x, *, k=1.25: e)
+
+
+@pytest.mark.cpu
+def test_a_derivative_that_is_zero_everywhere_is_to_be_declared():
+    family = scratch_family("scratch_constant", lambda x: -x + x)
+    x = ag.ones(3, requires_grad=True)
+    with pytest.raises(OpDeclarationError, match="op scratch_constant: its derivative is zero everywhere; say grad_x"):
+        family.of(RECORD)(x).sum().backward()
+
+
 @pytest.mark.cpu
 @given(EXPRESSIONS)
 @settings(max_examples=15, deadline=None)
 def test_three_derivatives_of_random_formulas(e):
     """Recorded, against differences in exact arithmetic, which know no rule."""
-    e = substituted(e, {"y": 0.5 * language.element("x") + 1}) + language.element("x")
-    name = f"random_{len(vars(RAW))}"
-    scratch_family(name, lambda x, *, k=1.25: e)
+    e, family = random_family(e)
     points = [-0.8125, 0.375]
     x = ag.tensor(points, dtype=ag.float64, requires_grad=True)
-    results = [getattr(RECORD, name)(x)]
+    results = [family.of(RECORD)(x)]
     for _ in range(3):
         y = results[-1]
         results.append(ag.autograd.grad(y.sum(), x, create_graph=True)[0] if y.requires_grad else ag.zeros_like(x))
@@ -115,6 +129,20 @@ def test_three_derivatives_of_random_formulas(e):
         for order, result in enumerate(results):
             expected = [float(mpmath.diff(lambda t: exact(e, {"x": t, "k": 1.25}), p, order)) for p in points]
             np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.cpu
+@given(EXPRESSIONS)
+@settings(max_examples=15, deadline=None)
+def test_gradients_of_random_formulas_in_both_modes_and_by_batches(e):
+    """Of the op, and of its first and second derivative by both inputs, in passes of both gradients and by rules."""
+    e, family = random_family(e)
+    x, h = [ag.tensor(values, dtype=ag.float64, requires_grad=True) for values in ([-0.8125, 0.375], [1.5, -0.25])]
+    assert ag.autograd.gradcheck(family.of(RECORD), x, check_forward_ad=True, check_batched_grad=True)
+    assume(derivative(derivative(e, "x"), "x") is not language.ZERO)
+    slope = family.at(RECORD, 1)
+    assert ag.autograd.gradcheck(slope, (h, x), check_forward_ad=True, check_batched_grad=True)
+    assert ag.autograd.gradgradcheck(slope, (h, x))
 
 
 def test_a_derivative_by_the_result_saves_the_result(device):

@@ -88,6 +88,11 @@ def address(ir: str, compiles: bool = True) -> int | None:
     return _ADDRESSES[name]
 
 
+def forget() -> None:
+    """Makes later calls of `address` look on disk again; machine code that runs stays in memory."""
+    _ADDRESSES.clear()
+
+
 def _compiled(ir: str) -> bytes:
     """The IR as an object file."""
     llvm, target, *_ = _machine()
