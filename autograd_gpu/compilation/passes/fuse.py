@@ -19,15 +19,17 @@ from ...backend.formulas.expression import Expression, constant, element, number
 from ...backend.formulas.group import GroupCode
 from ...backend.formulas.joined import Joined
 from ...backend.formulas.lowering import Operand, Program, lowered, uses_library
+from ...backend.formulas.native import switch
 from ...core.declare.formula_codes import FEW
 from ...core.declare.pointwise import Written
 from ..graph import CONSTANT, RESULT, Call, FusedRule, Group, Node, SetGrad, Value
 
-WINDOWS = (256, 64, 16, 4)  # units that are looked back at: fewer where the memory would grow
+WINDOWS = (256, 64, 16, 4, 1)  # units that are looked back at: fewer where the memory would grow
 MOST_OPERANDS = 24
 MOST_INSTRUCTIONS = 160
-MORE = 1.1  # the peak of live bytes, over that of the order of the program
+MORE, FEW_BYTES = 1.1, 1 << 16  # the peak of live bytes, over that of the order of the program; bytes that do not count
 SMALL = 1 << 15  # elements up to which instructions join though they share nothing
+NUMPY_CODE = 1 << 20  # elements from which NumPy code by blocks takes less time than a call for each instruction
 UNIFORM = 1 << 20  # bytes of constants that are looked through for one number
 
 
@@ -35,10 +37,11 @@ def fused(nodes: Sequence[Node], returns: Sequence[Value]) -> list[Node]:
     """The nodes with groups in place of arithmetic."""
     written = {v.root for node in nodes for v in node.writes}
     parts = Parts(nodes, written)
-    listed = [parts.of(node) for node in nodes]
+    least = 0 if switch.is_on() else NUMPY_CODE
+    listed = [parts.of(node) if any(v.array.size >= least for v in node.outs) else None for node in nodes]
     if not any(listed):
         return [*nodes]
-    allowed = MORE * peak(nodes, returns)
+    allowed = MORE * max(peak(nodes, returns), FEW_BYTES)
     for window in WINDOWS:
         grouped = _nodes(_in_order(_Grouping(nodes, listed, written, window).units), returns)
         if peak(grouped, returns) <= allowed:
