@@ -45,7 +45,7 @@ def write(tensor: Tensor | None, target: Any, source: Any) -> None:
 
 
 def launched(groups: int) -> None:
-    """Tells a profiler of the groups that a program runs."""
+    """Tells a profiler of the groups that a program runs on the CPU."""
     for _ in range(groups):
         counters.launch("native")
 
@@ -92,7 +92,7 @@ class Program:
             self._enter(v)
         for v in self.returns:
             self._enter(v)
-        groups = sum(isinstance(node, graph.Group) for node in self.nodes)
+        groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in self.nodes)
         if groups:
             self._scope |= {"ACTIVE": counters.ACTIVE, "launched": launched}
             w(f"if ACTIVE: launched({groups})")
