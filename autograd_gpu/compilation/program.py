@@ -94,8 +94,8 @@ class Program:
             self._enter(v)
         groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in self.nodes)
         if groups:
-            self._scope |= {"ACTIVE": counters.ACTIVE, "launched": launched}
-            w(f"if ACTIVE: launched({groups})")
+            self._scope |= {"OBSERVERS": counters.ACTIVE, "launched": launched}
+            w(f"if OBSERVERS: launched({groups})")
         last = self._last_uses()
         fixed = self._written | {v.root for v in (*self._outside, *parameters)}
         self._memory = Memory(self.nodes, self.returns, fixed)

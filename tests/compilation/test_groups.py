@@ -301,7 +301,7 @@ def test_the_text_shows_formulas_and_lines_of_code():
     line = f.__code__.co_firstlineno
     assert compiled.print_readable(print_output=False) == f"""def f(t_x):
     x = t_x._array
-    if ACTIVE: launched(1)
+    if OBSERVERS: launched(1)
     # mul = x * x  [{__file__}:{line + 1}]
     # add = mul + 1  [{__file__}:{line + 1}]
     # silu = add * sigmoid(add)  [{__file__}:{line + 2}]

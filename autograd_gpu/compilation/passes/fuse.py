@@ -45,7 +45,7 @@ def fused(nodes: Sequence[Node], returns: Sequence[Value]) -> list[Node]:
         return [*nodes]
     allowed = MORE * max(peak(nodes, returns), FEW_BYTES)
     for window in WINDOWS:
-        grouped = _nodes(_in_order(_Grouping(nodes, listed, written, window).units), returns)
+        grouped = _nodes(_in_order(_Grouping(nodes, listed, returns, written, window).units), returns)
         if peak(grouped, returns) <= allowed:
             for node in grouped:
                 if isinstance(node, Group):
@@ -210,8 +210,11 @@ class _Unit:
         if part is not None:
             self.parts.append(part)
 
-    def has_room(self, part: Part) -> bool:
-        operands = len((self.reads | {*part.reads}) - self.made) + len(self.made) + len(part.node.outs)
+    def has_room(self, part: Part, readers: dict[Value, set[Any]]) -> bool:
+        """Whether it may take the part. `readers`: the instructions that read a value, and None if it is returned."""
+        inside = {*self.nodes, part.node}
+        outs = [v for v in (*self.made, *part.node.outs) if not readers.get(v, {None}) <= inside]
+        operands = len((self.reads | {*part.reads}) - self.made) + len(outs)
         most = MOST_OPERANDS if _on_host(part.node.outs[0]) else kernels.MOST_IN_GROUP
         return operands <= most and len(part.program.instructions) + sum(
             len(p.program.instructions) for p in self.parts
@@ -223,8 +226,13 @@ class _Grouping:
     has to run behind that unit."""
 
     def __init__(
-        self, nodes: Sequence[Node], parts: Sequence[Part | None], written: set[int], window: int
+        self, nodes: Sequence[Node], parts: Sequence[Part | None], returns: Sequence[Value], written: set[int],
+        window: int,
     ) -> None:  # fmt: skip
+        self.readers: dict[Value, set[Any]] = {v: {None} for v in returns}
+        for node, part in zip(nodes, parts, strict=True):
+            for v in node.reads if part is None else part.reads:
+                self.readers.setdefault(v, set()).add(node)
         self.units: list[_Unit] = []
         self.at: dict[Value, _Unit] = {}
         self.window, anchor = window, None
@@ -263,7 +271,7 @@ class _Grouping:
         for u in needed:
             before |= u.behind
         near = [u for u in self.units[-self.window :] if u.key == part.key and not before >> u.number & 1]
-        fits = [u for u in near if u.has_room(part) and not any(u.behind >> n.number & 1 == 0 and (
+        fits = [u for u in near if u.has_room(part, self.readers) and not any(u.behind >> n.number & 1 == 0 and (
             n.behind >> u.number & 1) for n in needed if n is not u)]  # fmt: skip
         small = part.node.outs[0].array.size <= SMALL
         for wanted in (lambda u: u in needed, lambda u: not u.reads.isdisjoint(part.reads), lambda u: small):

@@ -1,4 +1,4 @@
-"""group.cu with the functor of a group, emulated: sizes, addresses, orders, in place, special values, NumPy's results."""
+"""group.cu with the functor of a group, emulated: sizes, addresses, orders, in place, special values; references."""
 
 import emulated
 import formula_functors as functors
@@ -55,6 +55,22 @@ def test_results_may_overwrite_inputs(dtype):
 @pytest.mark.parametrize("check", ["races", "undefined"])
 def test_races_and_accesses(check):
     run(operands(640, np.dtype("float32")), check=check)
+
+
+def test_every_array_is_moved_once():
+    """The difference of two launches of one grid leaves out what a thread reads once: the addresses, one element."""
+    functor, _ = functors.group()
+    for width in (4, 1):
+        name, moved = kernels.declare_group(functor, np.dtype("float32"), width), []
+        for size in (4096, 8192):
+            arrays = [*(Placed(np.ones(size, np.float32)) for _ in range(4)), Placed(np.ones(1, np.float32))]
+            everything = [*arrays, *(unset((size,), np.float32) for _ in range(functor.outputs))]
+            packed = np.zeros(1, addresses_parameter(len(everything)).dtype)
+            packed["at"][0] = [p.array.ctypes.data for p in everything]
+            emulated.launch(name, ((4, 1), (kernels.THREADS, 1)), packed, size, check="races")
+            moved.append(emulated.compiled("group.cu", "races").kernels[name].traffic())
+        read, written = np.subtract(moved[1], moved[0])
+        assert (read, written) == (4 * 4 * 4096, functor.outputs * 4 * 4096)
 
 
 def test_special_values():
