@@ -79,7 +79,8 @@ def emitted(
 def grouped(i: int, node: Group, memory: Memory, text: Callable[[Any], str], bind: Callable[[Any, str], str]) -> str:
     """The right-hand side for a group, with the memory of its results where that is not what a ufunc would make."""
     args = [*map(text, node.args)]
-    if all(v.array.flags.c_contiguous for v in node.args):
+    on_host = type(node.outs[0].array) is np.ndarray
+    if not on_host or all(v.array.flags.c_contiguous for v in node.args):
         places = memory.over(i, node)
         outs = ["None" if v is None else text(v) for v in places] if any(places) else []
     else:

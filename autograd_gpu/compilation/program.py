@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import namespace
+from ..backend import counters, namespace
 from ..backend.arrays.memory_format import row_major
 from ..backend.cuda import exact
 from ..core.codegen.source import Source
@@ -42,6 +42,12 @@ def write(tensor: Tensor | None, target: Any, source: Any) -> None:
         before_write((tensor,))
         bump_version(tensor)
     target[...] = exact.assignable(source, target)
+
+
+def launched(groups: int) -> None:
+    """Tells a profiler of the groups that a program runs on the CPU."""
+    for _ in range(groups):
+        counters.launch("native")
 
 
 class Program:
@@ -86,6 +92,10 @@ class Program:
             self._enter(v)
         for v in self.returns:
             self._enter(v)
+        groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in self.nodes)
+        if groups:
+            self._scope |= {"OBSERVERS": counters.ACTIVE, "launched": launched}
+            w(f"if OBSERVERS: launched({groups})")
         last = self._last_uses()
         fixed = self._written | {v.root for v in (*self._outside, *parameters)}
         self._memory = Memory(self.nodes, self.returns, fixed)

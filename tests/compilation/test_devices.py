@@ -49,3 +49,33 @@ def test_backward_outside(device):
         seen.append([t.cpu().numpy().tobytes() for t in (x.grad, *(p.grad for p in m.parameters()))])
     assert all(row == seen[0] for row in seen)
     assert f.counts.compiled == 1
+
+
+def test_arithmetic_of_several_ops_is_one_launch(device):
+    """On CUDA last bits may differ from eager code: the compiler contracts, and half types are rounded once."""
+    x, y = (ag.tensor(np.random.default_rng(k).uniform(-2, 2, (6, 8)).astype("f4"), device=device) for k in (1, 2))
+
+    def f(x, y, scale):
+        z = nn.functional.silu(x * y + 1)
+        return z * scale - x.exp(), z.tanh()
+
+    scale = ag.tensor(0.5, device=device)
+    for dtype, close in ((ag.float32, 1e-6), (ag.float16, 2e-3)):
+        args = [t.to(dtype) for t in (x, y, scale)]
+        compiled, expected = ag.compile(f, fullgraph=True), f(*args)
+        for _ in range(3):
+            results = compiled(*args)
+        for got, want in zip(results, expected, strict=True):
+            assert got.dtype == dtype
+            np.testing.assert_allclose(got.cpu().float().numpy(), want.cpu().float().numpy(), close, close)
+        with ag.profiler.count() as counted:
+            compiled(*args)
+        if device != "cpu":  # a half type beside a number is cast
+            assert counted.launches["group"] == (1 if dtype == ag.float32 else 2)
+
+
+def test_what_is_one_launch_already_stays_that(device):
+    compiled = ag.compile(lambda x: nn.functional.silu(x), fullgraph=True)
+    for _ in range(3):
+        compiled(ag.ones(4, device=device))
+    assert "group" not in compiled.print_readable(print_output=False) or device == "cpu"

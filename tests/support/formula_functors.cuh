@@ -779,3 +779,15 @@ template <typename W> struct LeakyReluGradGentleFalse {
         y[0] = x[1] > W(0) ? x[0] : x[0] * n0;
     }
 };
+
+// Of group.cu.
+
+template <typename W> struct Group573bcaa7cadd {
+    static constexpr int INPUTS = 5, SCALARS = 1, OUTPUTS = 3;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[0] * (W(1) - x[2] * x[2]);
+        y[1] = x[0] * x[1] * x[2] * W(-2) + x[3];
+        y[2] = quotient(x[3], exp(-x[3]) + W(1)) * x[4] - maximum(x[1], W(0.5));
+    }
+};

@@ -11,12 +11,16 @@ from pathlib import Path
 
 from autograd_gpu import formulas
 from autograd_gpu.backend import kernels
+from autograd_gpu.backend.formulas import cuda_code
+from autograd_gpu.backend.formulas.expression import element, maximum, sigmoid
+from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.kernels.second_order import MOST_AT_ONCE
 from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
 
 TEXT = Path(__file__).with_suffix(".cuh")
 COMMAND = "python tests/support/formula_functors.py"
 ALL_TYPES = ("mish", "nan_to_num")
+NAMES = ("g", "h", "y", "a", "s")  # of the arrays of `group`
 # Attributes that tests use instead of the defaults.
 ATTRIBUTES = {
     "leaky_relu": {"negative_slope": 0.1}, "elu": {"alpha": 1.5}, "celu": {"alpha": 0.7},
@@ -81,11 +85,20 @@ def activation_functors():
     return [activation(name, **attributes).functor for name, attributes in cases]
 
 
+@functools.cache
+def group(scalars=1):
+    """The functor and the program of a group: of five arrays, of which one has one element, three results."""
+    g, h, y, a, s = map(element, NAMES)
+    outputs = [g * (1 - y * y), g * h * y * -2 + a, a * sigmoid(a) * s - maximum(h, 0.5)]
+    program = lowered(outputs, NAMES, double=True)
+    return cuda_code.group(program, scalars), program
+
+
 def text():
     """The text of all functors."""
     functors = [f for f in elementwise_functors() if f.text]
     parts = ["// Of bias_activation.cu, second_order.cu and recurrent.cu.\n", *[f.text for f in activation_functors()],
-             "// Of elementwise.cu.\n", *[f.text for f in functors]]  # fmt: skip
+             "// Of elementwise.cu.\n", *[f.text for f in functors], "// Of group.cu.\n", group()[0].text]  # fmt: skip
     return "\n".join(parts)
 
 
@@ -97,6 +110,7 @@ def declare():
             for name, attributes in CASES + WRITTEN:
                 if name in ALL_TYPES or (dtype.itemsize > 2 and width > 1):
                     kernels.declare_elementwise(value_of(name, **attributes), dtype, width)
+            kernels.declare_group(group()[0], dtype, width)
             for functor in activation_functors():
                 kernels.declare_bias_activation(functor, dtype, width)
                 if not functor.flat:

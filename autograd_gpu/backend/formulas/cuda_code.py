@@ -9,6 +9,7 @@ last place in float; every other one is rounded correctly.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -65,6 +66,23 @@ def elementwise(name: str, outputs: Sequence[Expression], inputs: Sequence[str])
         *[f"        {line}" for line in lines], "    }", "};", "",
     ]  # fmt: skip
     return Functor(name, "\n".join(written), program.numbers, len(inputs), len(outputs))
+
+
+def group(program: Program, scalars: int) -> Functor:
+    """The functor of group.cu for a joined program without numbers, whose last inputs, so many, have one element.
+
+    Its name follows from the program, so that equal groups are one kernel.
+    """
+    name = f"Group{hashlib.sha256(program.text.encode()).hexdigest()[:12]}"
+    inputs, outputs = len(program.inputs), len(program.outputs)
+    lines, results = _statements(program, [f"x[{k}]" for k in range(inputs)], ())
+    lines += [f"y[{k}] = {result};" for k, result in enumerate(results)]
+    written = [
+        *_head(name, (), f"int INPUTS = {inputs}, SCALARS = {scalars}, OUTPUTS = {outputs}"),
+        "    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {",
+        *[f"        {line}" for line in lines], "    }", "};", "",
+    ]  # fmt: skip
+    return Functor(name, "\n".join(written), (), inputs, outputs)
 
 
 def activation(name: str, value: Expression, slope: Expression, saved: str = "x") -> Functor:

@@ -29,6 +29,7 @@ from .foreach import foreach, prepared_foreach
 from .functors import WRITTEN, Applied, written
 from .gamma_slope import gamma_slope
 from .gather import gather, suits_gather
+from .group import MOST_IN_GROUP, GroupKernel, declare_group, group, group_shape
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import alike, contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -77,6 +78,7 @@ __all__ = [
     "HELD_TANGENTS",
     "INSTANCES",
     "LONGEST_ROW",
+    "MOST_IN_GROUP",
     "OPTIONS",
     "THREADS",
     "VECTOR",
@@ -84,6 +86,7 @@ __all__ = [
     "Applied",
     "Classes",
     "CrossEntropySaved",
+    "GroupKernel",
     "Instance",
     "Mask",
     "Parameter",
@@ -105,6 +108,7 @@ __all__ = [
     "declare_activation_jet",
     "declare_bias_activation",
     "declare_elementwise",
+    "declare_group",
     "declare_rnn",
     "dequantize",
     "dropout",
@@ -114,6 +118,8 @@ __all__ = [
     "foreach",
     "gamma_slope",
     "gather",
+    "group",
+    "group_shape",
     "gru_step",
     "gru_step_backward",
     "held",

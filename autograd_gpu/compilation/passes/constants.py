@@ -1,21 +1,28 @@
-"""constants: results of constants are constants."""
+"""constants: results of constants are constants, and arrays of one number that an option says."""
 
 from __future__ import annotations
 
 from ..graph import CONSTANT, RESULT, Call, Node, Trace
 from .facts import Facts, is_pure
 
+HELD = 1 << 20  # bytes: larger arrays of one number are made at each call
+
 
 def constants(trace: Trace) -> list[Node]:
     """The nodes without calls whose arguments are constants; what they gave in the trace are constants, too."""
     facts, kept = Facts(trace), []
     for node in trace.nodes:
-        if isinstance(node, Call) and is_pure(node) and all(
+        if isinstance(node, Call) and is_pure(node) and (_is_filled(node) or all(
             v.kind == CONSTANT and v.root not in facts.written for v in node.reads
-        ) and all(v.root not in facts.written for v in node.made()):  # fmt: skip
+        )) and all(v.root not in facts.written for v in node.made()):  # fmt: skip
             for v in node.made():
                 if v.kind == RESULT:
                     v.kind, v.content = CONSTANT, v.array
         else:
             kept.append(node)
     return kept
+
+
+def _is_filled(node: Call) -> bool:
+    """Whether a call reads nothing but the shape of its argument."""
+    return node.op.name == "constant_like" and node.outs[0].array.nbytes <= HELD

@@ -14,20 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays.dtypes import FULL_FLOATS, float64
+from ...backend import kernels
+from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, float64
 from ...backend.formulas.expression import Expression, constant, element, number, text
 from ...backend.formulas.group import GroupCode
 from ...backend.formulas.joined import Joined
 from ...backend.formulas.lowering import Operand, Program, lowered, uses_library
+from ...backend.formulas.native import switch
 from ...core.declare.formula_codes import FEW
 from ...core.declare.pointwise import Written
 from ..graph import CONSTANT, RESULT, Call, FusedRule, Group, Node, SetGrad, Value
 
-WINDOWS = (256, 64, 16, 4)  # units that are looked back at: fewer where the memory would grow
+WINDOWS = (256, 64, 16, 4, 1)  # units that are looked back at: fewer where the memory would grow
 MOST_OPERANDS = 24
 MOST_INSTRUCTIONS = 160
-MORE = 1.1  # the peak of live bytes, over that of the order of the program
+MORE, FEW_BYTES = 1.1, 1 << 16  # the peak of live bytes, over that of the order of the program; bytes that do not count
 SMALL = 1 << 15  # elements up to which instructions join though they share nothing
+NUMPY_CODE = 1 << 20  # elements from which NumPy code by blocks takes less time than a call for each instruction
 UNIFORM = 1 << 20  # bytes of constants that are looked through for one number
 
 
@@ -35,12 +38,14 @@ def fused(nodes: Sequence[Node], returns: Sequence[Value]) -> list[Node]:
     """The nodes with groups in place of arithmetic."""
     written = {v.root for node in nodes for v in node.writes}
     parts = Parts(nodes, written)
-    listed = [parts.of(node) for node in nodes]
+    least = 0 if switch.is_on() else NUMPY_CODE
+    large = [any(v.array.size >= least or not _on_host(v) for v in node.outs) for node in nodes]
+    listed = [parts.of(node) if suits else None for node, suits in zip(nodes, large, strict=True)]
     if not any(listed):
         return [*nodes]
-    allowed = MORE * peak(nodes, returns)
+    allowed = MORE * max(peak(nodes, returns), FEW_BYTES)
     for window in WINDOWS:
-        grouped = _nodes(_in_order(_Grouping(nodes, listed, written, window).units), returns)
+        grouped = _nodes(_in_order(_Grouping(nodes, listed, returns, written, window).units), returns)
         if peak(grouped, returns) <= allowed:
             for node in grouped:
                 if isinstance(node, Group):
@@ -70,7 +75,7 @@ class Part:
     def key(self) -> Any:
         """What the instructions of a group have in common."""
         out = self.node.outs[0]
-        return out.shape, out.dtype, self.node.region
+        return out.shape, out.dtype, self.node.region, str(getattr(out.array, "device", "cpu"))
 
     def lines(self) -> Iterator[str]:
         """What it computes, and the line of the user's code that it came from."""
@@ -107,8 +112,7 @@ class Parts:
         return part
 
     def _is_result(self, v: Value) -> bool:
-        a = v.array
-        usual = type(a) is np.ndarray and a.dtype in FULL_FLOATS and bool(a.flags.c_contiguous)
+        usual = v.dtype in (FULL_FLOATS if _on_host(v) else FLOATS) and bool(v.array.flags.c_contiguous)
         return v.kind == RESULT and usual and v.root not in self.written
 
     def _operand(self, a: Any, out: Value) -> Any:
@@ -118,7 +122,7 @@ class Parts:
         if not isinstance(a, Value) or a.root in self.written:
             return None
         a = self.spread.get(a, a)
-        if type(a.array) is not np.ndarray or a.dtype != out.dtype or a.root in self.written:
+        if type(a.array) is not type(out.array) or a.dtype != out.dtype or a.root in self.written:
             return None
         if a.shape != out.shape and (a.array.size != 1 or a.array.ndim > len(out.shape)):
             return None
@@ -133,7 +137,7 @@ class _Fixed(float):
 def _part(node: Node, formula: Any, operands: list[Any], attributes: dict[str, Any]) -> Part | None:
     """The program of a formula for these operands; None where the op runs other code."""
     out, numbers = node.outs[0], dict[str, float]()
-    double = out.dtype == float64
+    on_host, double = _on_host(out), out.dtype == float64 or not _on_host(out)
     if isinstance(formula, Written):
         program, numbers, outputs = formula.program(attributes, double)
     else:
@@ -143,8 +147,10 @@ def _part(node: Node, formula: Any, operands: list[Any], attributes: dict[str, A
         if result is None:
             return None
         outputs, program = [result], _lowered(result, len(operands), double)
-    few = uses_library(outputs) and out.array.size <= FEW
-    if few or len(program.inputs) != len(operands) or any(i.op == "normal_cdf" for i in program.instructions):
+    library = any(i.op == "normal_cdf" for i in program.instructions) or (
+        uses_library(outputs) and out.array.size <= FEW
+    )
+    if (library and on_host) or len(program.inputs) != len(operands):
         return None
     return Part(node, program, operands, numbers, outputs)
 
@@ -160,6 +166,10 @@ def _formula(node: Node) -> tuple[Any, Sequence[Any], dict[str, Any]]:
     return formula, (g, h, saved), dict(zip(formula.family.attributes, values, strict=True))
 
 
+def _on_host(v: Value) -> bool:
+    return type(v.array) is np.ndarray
+
+
 def _is_spread(node: Node) -> bool:
     return isinstance(node, Call) and node.op.name == "expand" and node.reads[0].array.size == 1
 
@@ -171,7 +181,7 @@ def _lowered(output: Expression, inputs: int, double: bool) -> Program:
 
 def _number(v: Value) -> float | None:
     """The number that all elements of a constant are."""
-    if v.kind != CONSTANT or not v.array.size or v.array.nbytes > UNIFORM:
+    if v.kind != CONSTANT or not v.array.size or v.array.nbytes > UNIFORM or not _on_host(v):
         return None
     content = np.ascontiguousarray(v.content)
     first = content.reshape(-1)[:1]
@@ -200,9 +210,13 @@ class _Unit:
         if part is not None:
             self.parts.append(part)
 
-    def has_room(self, part: Part) -> bool:
-        operands = len((self.reads | {*part.reads}) - self.made) + len(self.made) + len(part.node.outs)
-        return operands <= MOST_OPERANDS and len(part.program.instructions) + sum(
+    def has_room(self, part: Part, readers: dict[Value, set[Any]]) -> bool:
+        """Whether it may take the part. `readers`: the instructions that read a value, and None if it is returned."""
+        inside = {*self.nodes, part.node}
+        outs = [v for v in (*self.made, *part.node.outs) if not readers.get(v, {None}) <= inside]
+        operands = len((self.reads | {*part.reads}) - self.made) + len(outs)
+        most = MOST_OPERANDS if _on_host(part.node.outs[0]) else kernels.MOST_IN_GROUP
+        return operands <= most and len(part.program.instructions) + sum(
             len(p.program.instructions) for p in self.parts
         ) <= MOST_INSTRUCTIONS  # fmt: skip
 
@@ -212,8 +226,13 @@ class _Grouping:
     has to run behind that unit."""
 
     def __init__(
-        self, nodes: Sequence[Node], parts: Sequence[Part | None], written: set[int], window: int
+        self, nodes: Sequence[Node], parts: Sequence[Part | None], returns: Sequence[Value], written: set[int],
+        window: int,
     ) -> None:  # fmt: skip
+        self.readers: dict[Value, set[Any]] = {v: {None} for v in returns}
+        for node, part in zip(nodes, parts, strict=True):
+            for v in node.reads if part is None else part.reads:
+                self.readers.setdefault(v, set()).add(node)
         self.units: list[_Unit] = []
         self.at: dict[Value, _Unit] = {}
         self.window, anchor = window, None
@@ -252,7 +271,7 @@ class _Grouping:
         for u in needed:
             before |= u.behind
         near = [u for u in self.units[-self.window :] if u.key == part.key and not before >> u.number & 1]
-        fits = [u for u in near if u.has_room(part) and not any(u.behind >> n.number & 1 == 0 and (
+        fits = [u for u in near if u.has_room(part, self.readers) and not any(u.behind >> n.number & 1 == 0 and (
             n.behind >> u.number & 1) for n in needed if n is not u)]  # fmt: skip
         small = part.node.outs[0].array.size <= SMALL
         for wanted in (lambda u: u in needed, lambda u: not u.reads.isdisjoint(part.reads), lambda u: small):
@@ -297,7 +316,9 @@ def _nodes(units: Sequence[_Unit], returns: Sequence[Value]) -> list[Node]:
             readers.setdefault(v, set()).add(unit.number)
     nodes: list[Node] = []
     for unit in units:
-        if len(unit.nodes) == 1 and (not unit.parts or len(unit.parts[0].program.instructions) < 2):
+        if not unit.parts or (len(unit.nodes) == 1 and (
+            len(unit.parts[0].program.instructions) < 2 or not _on_host(unit.nodes[0].outs[0])
+        )):  # fmt: skip
             nodes += unit.nodes
             continue
         outs = [v for n in unit.nodes for v in n.outs if readers.get(v, set()) - {unit.number}]
@@ -314,10 +335,11 @@ def _group(unit: _Unit, outs: list[Value]) -> Group:
     return Group(outs, first.phase, first.region, first.where, args=[*inputs, *numbers], parts=unit.nodes)
 
 
-def _code(group: Group, parts: Parts) -> GroupCode:
+def _code(group: Group, parts: Parts) -> GroupCode | kernels.GroupKernel:
     """Joins the programs of a group."""
-    shape, joined = group.outs[0].shape, Joined()
-    count = sum(1 for v in group.args if v.shape == shape)
+    shape, joined, on_host = group.outs[0].shape, Joined(), _on_host(group.outs[0])
+    scalars = sum(1 for v in group.args if v.shape != shape)
+    count = len(group.args) - scalars * on_host  # on the device numbers are inputs, too
     places = {v: Operand("i", k) if k < count else Operand("n", k - count) for k, v in enumerate(group.args)}
     for node in group.parts:
         part = parts.by_node[node]
@@ -326,6 +348,8 @@ def _code(group: Group, parts: Parts) -> GroupCode:
         places |= zip(node.outs, made, strict=True)
     program = joined.program(count, len(group.args) - count, [places[v] for v in group.outs])
     group.lines = [line for node in group.parts for line in parts.by_node[node].lines()]
+    if not on_host:
+        return kernels.GroupKernel(program, scalars)
     name = f"group of {', '.join(dict.fromkeys(node.name for node in group.parts))}"
     return GroupCode(name, program, group.outs[0].dtype, shape)
 

@@ -48,7 +48,7 @@ GROUPS = defaultdict(set)
 for instance in kernels.INSTANCES:
     GROUPS[group_of(instance)].add(instance)
 PLAIN = (
-    "cross_entropy.cu", "dropout.cu", "elementwise.cu", "list_norm.cu", "recurrent.cu", "row_statistic.cu",
+    "cross_entropy.cu", "dropout.cu", "elementwise.cu", "group.cu", "list_norm.cu", "recurrent.cu", "row_statistic.cu",
     "second_order.cu", "softmax.cu",
 )  # fmt: skip
 EMULATED = {(file, "float", "") for file in PLAIN}
@@ -122,6 +122,13 @@ def elementwise(on, dtype, _):
                 near(kernels.elementwise(gradient, *on(g, saved)), expected, dtype, scale)
             if gradients is not None:  # the second one is covered by tests of derivatives
                 near(kernels.elementwise(gradients, *on(g, h, saved))[:1], expected, dtype, scale)
+
+
+def group(on, dtype, _):
+    for shape in PAIR:
+        arrays = [*(normal(dtype, *shape) for _ in range(4)), normal(dtype, 1)]
+        results = kernels.group(functors.group()[0], [on(a) for a in arrays], [None] * 3)
+        near(results, references.group(*arrays), dtype)
 
 
 def gather(on, _, functor):

@@ -12,7 +12,7 @@ from autograd_gpu.backend.cpu.gamma_slope import gamma_slope
 from .activations import choose
 from .bias_activation import bias_activation, bias_activation_backward, bias_activation_double_backward
 from .column_sum import column_sum
-from .elementwise import elementwise, elementwise_gradient
+from .elementwise import elementwise, elementwise_gradient, group
 from .foreach import foreach
 from .gather import gather
 from .layer_norm import layer_norm, layer_norm_backward
@@ -53,6 +53,7 @@ __all__ = [
     "foreach",
     "gamma_slope",
     "gather",
+    "group",
     "gru_step",
     "gru_step_backward",
     "layer_norm",

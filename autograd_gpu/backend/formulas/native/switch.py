@@ -54,6 +54,11 @@ def is_installed() -> bool:
     return importlib.util.find_spec("llvmlite") is not None
 
 
+def is_on() -> bool:
+    """Whether formulas get native code in this process."""
+    return SETTING.on and is_installed()
+
+
 def state() -> str:
     """Whether native code is on, and what turns it on or off, for the report of the installation."""
     if not is_installed():

@@ -1,0 +1,338 @@
+"""Groups of compiled calls: the bits of eager code with native code and without, memory, order, and what is printed."""
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from formula_bits import same_bits, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_steps import INSTRUCTIONS, Session
+
+import autograd_gpu as ag
+from autograd_gpu import nn, optim
+from autograd_gpu.autograd import grad
+from autograd_gpu.backend.formulas.native import switch
+from autograd_gpu.compilation import replay
+from autograd_gpu.compilation.graph import RESULT, Call, Group, Value
+from autograd_gpu.compilation.passes import fuse
+from autograd_gpu.core.declare.op import REGISTRY
+
+pytest.importorskip("llvmlite", reason="groups need the extra [native]")
+pytestmark = pytest.mark.cpu
+FORMULAS = sorted(name for name, op in REGISTRY.items() if op.formula is not None)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Native code is compiled at the first call."""
+    monkeypatch.setattr(switch, "LOADS", 1)
+    monkeypatch.setattr(switch, "COMPILES", 1)
+
+
+def programs_of(compiled):
+    return [r.program for kind in compiled._kinds.values() for _, r in kind.programs]
+
+
+def groups_of(compiled):
+    return [n for program in programs_of(compiled) for n in program.nodes if isinstance(n, Group)]
+
+
+# ---- the formula of each op ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_has_the_bits_of_the_forward(name):
+    """NaN, infinities, subnormals and -0.0 among the operands; few elements, and so many that other code runs."""
+    op = REGISTRY[name]
+    attributes = {key: 0.3 if not isinstance(value, (bool, int, float, str)) else value
+                  for key, value in op.attributes.items()}  # fmt: skip
+    for dtype in (np.float32, np.float64):
+        for size in (300, 5000):
+            arrays = [values(size, dtype, seed) for seed, _ in enumerate(op.inputs)]
+            if name == "pow":
+                arrays[1] = 2
+            with np.errstate(all="ignore"):
+                out = op.forward(np, *arrays, **attributes)
+            args = [Value("x", RESULT, a) if isinstance(a, np.ndarray) else a for a in arrays]
+            node = Call([Value("out", RESULT, out)], op=op, args=args, attributes=attributes)
+            parts = fuse.Parts([node], set())
+            if parts.of(node) is None:  # a function of SciPy
+                assert dtype == np.float64
+                continue
+            group = fuse._group(fuse._Unit(0, [node], [parts.by_node[node]], parts.by_node[node].key), node.outs)
+            code = fuse._code(group, parts)
+            same_bits(code.code([v.array for v in group.args], code.constants)[0], out)
+            if code.switch is not None:
+                code.switch.compile(np.dtype(dtype))
+                same_bits(code.switch([v.array for v in group.args], ())[0], out)
+
+
+# ---- groups --------------------------------------------------------------------------------------------
+
+UNARY = ["neg", "abs", "sin", "tanh", "exp", "sqrt", "square", "relu", "silu", "reciprocal"]
+BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
+PLACE = st.integers(0, 8)
+STEP = st.tuples(st.sampled_from(UNARY + BINARY), PLACE, PLACE, st.sampled_from([None, None, -0.0, 2, 0.5]))
+LAYOUTS = {
+    "dense": lambda a: a, "reversed": lambda a: a[::-1], "strided": lambda a: np.repeat(a, 2, -1)[..., ::2],
+    "transposed": lambda a: np.ascontiguousarray(a.T).T, "expanded": lambda a: np.broadcast_to(a[..., :1], a.shape),
+}  # fmt: skip
+
+
+def steps_on(steps, *tensors):
+    """What a list of steps computes: each reads earlier results or tensors."""
+    made = [*tensors]
+    for name, i, j, number_ in steps:
+        a, b = made[i % len(made)], made[j % len(made)]
+        made.append(getattr(ag, name)(a) if name in UNARY else getattr(ag, name)(a, b if number_ is None else number_))
+    return tuple(made[len(tensors) :])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(STEP, min_size=2, max_size=9), st.sampled_from([(), (7,), (0,), (3, 5), (40, 33), (2, 3, 400)]),
+    st.lists(st.sampled_from([*LAYOUTS]), min_size=2, max_size=2), st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["same", "scalar", "row", "column"]), st.booleans(),
+)  # fmt: skip
+def test_groups_have_the_bits_of_eager_code(steps, shape, layouts, dtype, other, whole):
+    """Any layout, broadcast and special value; results that are all returned, or the last one."""
+    second = {"same": shape, "scalar": (), "row": shape[-1:], "column": shape[:1] + (1,) * (len(shape) - 1)}[other]
+    tensors = []
+    for seed, (size, layout) in enumerate(zip((shape, second), layouts, strict=True)):
+        a = values(int(np.prod(size)), dtype, seed).reshape(size)
+        tensors.append(wrapped(LAYOUTS[layout](a) if a.ndim and a.size else a))
+
+    def f(*xs):
+        made = steps_on(steps, *xs)
+        return made if whole else made[-1:]
+
+    with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(switch, "LOADS", 1)
+        patch.setattr(switch, "COMPILES", 1)
+        expected = f(*tensors)
+        compiled = ag.compile(f, fullgraph=True)
+        for _ in range(5):  # the third call compiles, later ones run the ufunc itself
+            for got, want in zip(compiled(*tensors), expected, strict=True):
+                same_bits(got._array, want._array)
+                assert got._array.strides == want._array.strides
+
+
+def wrapped(a):
+    return ag.from_numpy(a) if a.flags.writeable else ag.from_numpy(np.lib.stride_tricks.as_strided(a, writeable=True))
+
+
+def network(*sizes):
+    layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.Tanh())]
+    return nn.Sequential(*layers[:-1])
+
+
+def residual_step(points=64, width=16):
+    """A training step with second derivatives."""
+    ag.manual_seed(0)
+    model = network(2, width, width, 1)
+    update = optim.Adam(model.parameters(), lr=1e-2)
+
+    def step(x):
+        update.zero_grad()
+        (first,) = grad(model(x).sum(), x, create_graph=True)
+        second = sum(grad(first[:, i].sum(), x, create_graph=True)[0][:, i] for i in range(2))
+        loss = ((second - (3 * x[:, 0]).sin() * x[:, 1].exp()) ** 2).mean()
+        loss.backward()
+        update.step()
+        return loss.detach()
+
+    return step
+
+
+def classifier_step():
+    """A step of a classifier with layer norm, SiLU and a penalty of the weights."""
+    ag.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.SiLU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 4))
+    update = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x):
+        update.zero_grad()
+        penalty = sum((p * p).sum() for p in model.parameters())
+        loss = nn.functional.cross_entropy(model(x), x.argmax(1) % 4) + 1e-3 * penalty
+        loss.backward()
+        update.step()
+        return loss.detach()
+
+    return step
+
+
+@pytest.mark.parametrize(("make", "size"), [(residual_step, (64, 2)), (classifier_step, (80, 8))])
+def test_twenty_steps_have_the_losses_of_eager_code(make, size, at_once):
+    data = [values(size[0] * size[1], seed=k).clip(-3, 3).reshape(size) for k in range(20)]
+    losses = []
+    for wrap in (lambda step: step, ag.compile, ag.compile):
+        step = make()
+        with switch.numpy_code_alone() if len(losses) == 2 else pytest.MonkeyPatch.context():
+            call = wrap(step)
+            losses.append([call(ag.tensor(np.nan_to_num(x), requires_grad=True)).item() for x in data])
+    assert losses[0] == losses[1] == losses[2]
+    assert np.isfinite(losses[0]).all()
+
+
+def test_random_steps_have_the_bits_of_eager_code(at_once):
+    random = np.random.default_rng(1)
+    for _ in range(8):
+        step = [(INSTRUCTIONS[i], *map(int, random.integers(0, 12, 3)))
+                for i in random.integers(0, len(INSTRUCTIONS), 8)]
+        assert Session(step, True, False).run([""] * 8) == Session(step, True, True).run([""] * 8)
+
+
+# ---- memory and order ----------------------------------------------------------------------------------
+
+
+def test_a_grad_that_was_set_is_no_memory_for_a_later_result():
+    p = ag.ones(5).requires_grad_()
+
+    @ag.compile(fullgraph=True)
+    def f(x):
+        p.grad = None
+        (p * x.exp()).sum().backward()
+        return p.grad.sin()
+
+    for k in range(4):
+        out = f(ag.full((5,), float(k)))
+        assert p.grad.tolist() == (ag.full((5,), float(k))).exp().tolist()
+        assert out.tolist() == p.grad.sin().tolist()
+
+
+def test_memory_that_is_written_to_is_left_alone(at_once):
+    def f(x):
+        y = x * 2
+        before = (y + 1) * 3
+        y.add_(1)
+        return before, (y + 1) * 3
+
+    compiled = ag.compile(f, fullgraph=True)
+    for k in range(5):
+        x = ag.full((3,), float(k))
+        assert [t.tolist() for t in compiled(x)] == [t.tolist() for t in f(x)]
+    written = {v.root for program in programs_of(compiled) for node in program.nodes for v in node.writes}
+    assert written.isdisjoint(v.root for group in groups_of(compiled) for v in (*group.reads, *group.outs))
+
+
+def test_equal_results_are_two_arrays(at_once):
+    compiled = ag.compile(lambda x: (x * 2 + 1, x * 2 + 1))
+    for _ in range(5):
+        a, b = compiled(ag.ones(2))
+        a.zero_()
+        assert b.tolist() == [3.0, 3.0]
+
+
+def peak_of(step, x):
+    for _ in range(6):
+        step(x)
+    tracemalloc.start()
+    step(x)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+def test_groups_take_no_more_memory_than_the_order_of_the_program(at_once, monkeypatch):
+    x = ag.randn(2048, 2, requires_grad=True)
+    grouped = ag.compile(residual_step(width=32))
+    most = peak_of(grouped, x)
+    assert groups_of(grouped)
+    monkeypatch.setattr(replay, "fused", lambda nodes, returns: [*nodes])
+    assert most <= 1.1 * peak_of(ag.compile(residual_step(width=32)), x)
+
+
+def test_a_product_between_two_sums_parts_them():
+    """A group never waits for what needs one of its results."""
+    w = ag.randn(4, 4)
+
+    def f(x):
+        y = x * 2 + 1
+        return (y @ w) * 2 + y, y * 3 - 1
+
+    compiled = ag.compile(f, fullgraph=True)
+    x = ag.randn(4, 4)
+    for _ in range(4):
+        assert [t.tolist() for t in compiled(x)] == [t.tolist() for t in f(x)]
+    assert [len(g.parts) for g in groups_of(compiled)] == [4, 2]
+
+
+def test_without_native_code_only_large_arrays_are_grouped(monkeypatch):
+    monkeypatch.setattr(fuse, "NUMPY_CODE", 1000)
+    with switch.numpy_code_alone():
+        for size, count in ((999, 0), (1000, 1)):
+            compiled = ag.compile(lambda x: x * 2 + 1)
+            for _ in range(3):
+                assert compiled(ag.ones(size)).tolist() == [3.0] * size
+            assert len(groups_of(compiled)) == count
+
+
+def test_large_arrays_go_to_all_cores(at_once):
+    compiled = ag.compile(lambda x, y: ((x * 2 + y).tanh(), x - y * y))
+    x, y = ag.randn(1 << 10, 1 << 10), ag.randn(1 << 10, 1 << 10)
+    before = ag.get_num_threads()
+    ag.set_num_threads(2)
+    try:
+        for _ in range(4):
+            a, b = compiled(x, y)
+    finally:
+        ag.set_num_threads(before)
+    same_bits(a._array, (x * 2 + y).tanh()._array)
+    same_bits(b._array, (x - y * y)._array)
+
+
+# ---- what is seen of groups ----------------------------------------------------------------------------
+
+
+def test_the_text_shows_formulas_and_lines_of_code():
+    def f(x, y):
+        z = x * y + 1
+        return nn.functional.silu(z) * z
+
+    compiled = ag.compile(f)
+    x = ag.ones(300, device="cpu")
+    for _ in range(3):
+        compiled(x, x)
+    line = f.__code__.co_firstlineno
+    assert compiled.print_readable(print_output=False) == f"""def f(t_x):
+    x = t_x._array
+    if OBSERVERS: launched(1)
+    # mul = x * x  [{__file__}:{line + 1}]
+    # add = mul + 1  [{__file__}:{line + 1}]
+    # silu = add * sigmoid(add)  [{__file__}:{line + 2}]
+    # mul_1 = silu * add  [{__file__}:{line + 2}]
+    mul_1 = group0(x)
+    return (mul_1, )
+"""
+    assert compiled.explain().programs[0].ops == {"mul": 2, "add": 1, "silu": 1}
+    with ag.profiler.count() as counted:
+        compiled(x, x)
+    assert counted.launches == {"native": 1}
+
+
+SECOND = """
+import autograd_gpu as ag
+from autograd_gpu.backend.formulas.native import disk_cache
+compiled, f = [], ag.compile(lambda x: (x * 2 + 1).tanh() - x)
+disk_cache._compiled, compile = lambda ir: compiled.append(ir) or compile(ir), disk_cache._compiled
+for _ in range({calls}):
+    f(ag.ones(10))
+print(len(compiled), [type(g).__name__ for p in f._kinds.values() for _, r in p.programs
+                      for g in r.program._scope.values() if "group" in str(g) or type(g).__name__ == "ufunc"])
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    seen = []
+    for calls in (70, 4):
+        command = [sys.executable, "-c", SECOND.replace("{calls}", str(calls))]
+        result = subprocess.run(command, capture_output=True, text=True, check=True,
+                                env={**os.environ, "AUTOGRAD_GPU_CACHE_DIR": str(tmp_path)})  # fmt: skip
+        seen.append(result.stdout.split(maxsplit=1))
+    assert [int(count) for count, _ in seen] == [1, 0]
+    assert all("ufunc" in kinds for _, kinds in seen)
