@@ -12,6 +12,7 @@ from ..backend.arrays.device import get_default_device
 from ..backend.arrays.dtypes import get_default_dtype
 from ..core.tensor import Float8Tensor, Parameter, Tensor
 from ..modes import MODES, float32_matmul
+from .graph import root_of
 
 
 class Unfit(Exception):
@@ -51,7 +52,8 @@ def _tensor_word(x: Tensor) -> Any:
 def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
     """(i, j, distance of the addresses) for leaves that share memory."""
     arrays = [(i, x._array) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    if len(arrays) < 2 or (all(a.base is None for _, a in arrays) and len({id(a) for _, a in arrays}) == len(arrays)):
+    if len(arrays) < 2 or (all(type(a) is not np.ndarray or a.base is None for _, a in arrays)
+                           and len({root_of(a) for _, a in arrays}) == len(arrays)):
         return ()
     extents = [(i, array, *strides.extent(array)) for i, array in arrays]
     found = []
