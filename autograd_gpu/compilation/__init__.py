@@ -1,6 +1,6 @@
 """compile: calls that are recorded and replayed."""
 
-from .compiled import WRAPPERS, Compiled, compile, reset
+from .compiled import REPLAYS, WRAPPERS, Compiled, compile, reset
 from .graph import CompileError
 
-__all__ = ["WRAPPERS", "CompileError", "Compiled", "compile", "reset"]
+__all__ = ["REPLAYS", "WRAPPERS", "CompileError", "Compiled", "compile", "reset"]

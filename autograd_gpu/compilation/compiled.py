@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import pytrees
+from ..backend.cuda import capture
 from ..core.interpret.interpreters import only_watched
 from ..core.interpret.tracing import inlineable
 from ..core.tensor import Tensor
@@ -29,6 +30,7 @@ LOGGER.setLevel(logging.WARNING)
 MOST_TRACES = 4  # of a key until two in a row agree
 MOST_PROGRAMS = 8  # of a key
 _ALIVE: weakref.WeakSet[Compiled] = weakref.WeakSet()
+REPLAYS: dict[str, type[Replay]] = {"default": Replay}  # by mode: what replays a trace
 WRAPPERS: dict[type, Callable[[Compiled], Any]] = {}  # by class of what is compiled: what is made of its Compiled
 
 
@@ -57,14 +59,14 @@ class Kind:
 class Compiled:
     """A function whose calls are replayed; `ag.compile` makes it."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool, mode: str = "default") -> None:
         functools.update_wrapper(self, fn, updated=())
-        self._fn, self._fullgraph = fn, fullgraph
+        self._fn, self._fullgraph, self._mode = fn, fullgraph, mode
         self.reset()
         _ALIVE.add(self)
 
     def __reduce__(self) -> Any:
-        return Compiled, (self._fn, self._fullgraph)
+        return Compiled, (self._fn, self._fullgraph, self._mode)
 
     def reset(self) -> None:
         """Drops all programs: the next calls are traced anew."""
@@ -136,6 +138,9 @@ class Compiled:
                 return replay(leaves)
         if kind.refused is not None:
             return self._eagerly(kind.refused, args, kwargs)
+        if capture.is_capturing():  # what a trace copies to look at it could not be captured
+            self.counts.eager += 1
+            return self._fn(*args, **kwargs)
         if reason is not None and kind.last is None:
             self._note_recompile(reason)
         return self._record(kind, args, kwargs, leaves, spec)
@@ -183,7 +188,7 @@ class Compiled:
             return result
         differs = "" if kind.last is None else difference(kind.last, trace)
         if differs is None:
-            kind.programs.append((Guards(trace), Replay(self._fn, self._name, spec, trace)))
+            kind.programs.append((Guards(trace), REPLAYS[self._mode](self._fn, self._name, spec, trace)))
             kind.last, kind.attempts = None, 0
             LOGGER.info("%r: compiled", self)
             return result
@@ -234,8 +239,9 @@ def compile(
     values, and globals, cells and attributes that changed, lead to further programs. A call that cannot be compiled
     runs as it is, with one warning that says why; with `fullgraph` that is a CompileError. Also a decorator.
 
-    dynamic: True is not supported: NotImplementedError. mode, options: PyTorch's; they change nothing. disable: returns
-    `model` as it is.
+    mode: "default", or "reduce-overhead": on CUDA a program becomes a CUDA graph, into whose memory arguments are
+    copied; on the CPU that is "default". ValueError for another mode. dynamic: True is not supported:
+    NotImplementedError. options: PyTorch's; they change nothing. disable: returns `model` as it is.
 
     >>> w = ag.ones(3, requires_grad=True)
     >>> @ag.compile
@@ -255,13 +261,17 @@ def compile(
     if dynamic:
         raise NotImplementedError("ag.compile(dynamic=True) is not supported: a program is made for each shape; leave "
                                   "dynamic out")
+    mode = "default" if mode is None else mode
+    if mode not in REPLAYS:
+        raise ValueError(f"ag.compile(mode={mode!r}) is not supported; there are {', '.join(map(repr, REPLAYS))}. No "
+                         "kernels are tuned, so leave mode out")
     if model is None:
         return functools.partial(compile, dynamic=dynamic, fullgraph=fullgraph, mode=mode, disable=disable, **options)
     if not callable(model):
         raise TypeError(f"ag.compile takes a function or a module, not {type(model).__name__}")
     if disable:
         return model
-    compiled = Compiled(model, fullgraph)
+    compiled = Compiled(model, fullgraph, mode)
     return next((wrapper(compiled) for cls, wrapper in WRAPPERS.items() if isinstance(model, cls)), compiled)
 
 

@@ -16,7 +16,7 @@ class ProgramInfo:
 
     arguments: how they look. traced, left: the numbers of instructions in the trace and after the passes. ops: how
     often each op runs, in the backward outside of the call, too. saved_bytes: what a call holds for that backward,
-    beyond arguments and tensors from outside.
+    beyond arguments and tensors from outside. graph: with mode="reduce-overhead", what became of its CUDA graph.
     """
 
     arguments: str
@@ -24,6 +24,7 @@ class ProgramInfo:
     left: int
     ops: dict[str, int]
     saved_bytes: int
+    graph: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"program {i}: ({p.arguments}), {p.left} of {p.traced} instructions, {p.saved_bytes} bytes saved; "
                  + ", ".join(f"{count} {name}" for name, count in p.ops.items())
+                 + (p.graph and f"; {p.graph}")
                  for i, p in enumerate(self.programs)]  # fmt: skip
         return "\n".join([*lines, *(f"eager: {reason}" for reason in self.refused)]) or "nothing was compiled yet"
 
@@ -52,7 +54,8 @@ def info_of(replay: Replay) -> ProgramInfo:
     ops = Counter(node.name for node in parts if isinstance(node, (Call, FusedRule)))
     described = ", ".join(v.described() for v in replay.trace.arguments)
     roots = {v.root: v for v in replay.saved}
-    return ProgramInfo(described, replay.traced, len(nodes), dict(ops), sum(v.array.nbytes for v in roots.values()))
+    held = sum(v.array.nbytes for v in roots.values())
+    return ProgramInfo(described, replay.traced, len(nodes), dict(ops), held, replay.graph)
 
 
 def explanation(kinds: Any) -> Explanation:

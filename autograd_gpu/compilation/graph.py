@@ -65,6 +65,8 @@ class Value:
 
 def root_of(array: Any) -> int:
     """The id of what owns the memory of an array."""
+    if not isinstance(array, np.ndarray):
+        return id(array.data.mem)  # CuPy's arrays with strides of their own have no base
     while getattr(array, "base", None) is not None:
         array = array.base
     return id(array)

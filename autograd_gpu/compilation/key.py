@@ -15,6 +15,7 @@ from ..core.graph.storage import INFERENCE_STORAGE
 from ..core.tensor import Float8Tensor, Parameter, Tensor
 from ..core.thread_state import THREAD
 from ..modes import MODES, RECORDING_MASK, float32_matmul
+from .graph import root_of
 
 
 class Unfit(Exception):
@@ -91,7 +92,8 @@ def _tensor_word(x: Tensor) -> Any:
 def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
     """(i, j, distance of the addresses) for leaves that share memory."""
     arrays = [(i, x._array) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
-    if len(arrays) < 2 or (all(a.base is None for _, a in arrays) and len({id(a) for _, a in arrays}) == len(arrays)):
+    if len(arrays) < 2 or (all(type(a) is not np.ndarray or a.base is None for _, a in arrays)
+                           and len({root_of(a) for _, a in arrays}) == len(arrays)):
         return ()
     extents = [(i, array, *strides.extent(array)) for i, array in arrays]
     found = []

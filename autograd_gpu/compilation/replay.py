@@ -22,6 +22,8 @@ Make = Callable[[Sequence[Any], Any, Sequence[Any]], Any]  # of the leaves, the 
 class Replay:
     """What does again what a trace has done. `structure`: of the arguments."""
 
+    graph = ""  # in a mode that makes CUDA graphs: whether there is one, for `explain`
+
     def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
         self.traced = len(trace.nodes)
@@ -70,15 +72,19 @@ class Replay:
         if self._draws and self.trace.tangents:
             snapshot = GeneratorSnapshot()
             with snapshot:
-                arrays = self.program(*given)
+                arrays = self._run(given)
         else:
-            arrays = self.program(*given)
+            arrays = self._run(given)
         results: list[Any] = []
         for place, make in self._makers:
             results.append(make(leaves, arrays[place] if place >= 0 else None, results))
         if self.trace.tangents:
             self._link(leaves, given, results, arrays[self._count :], snapshot)
         return results[0] if self._simple else self._spec.unflatten(results)
+
+    def _run(self, given: list[Any]) -> Any:
+        """The arrays that the program returns."""
+        return self.program(*given)
 
     # ---- backward outside --------------------------------------------------------------------------
 
@@ -94,16 +100,22 @@ class Replay:
             return
         kept += [results[i] for i in self._kept_results]
 
+        run_backward = self._runner(given, saved)
+
         def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
             program = self._backwards.get(need)
             if program is None:
                 program = self._backwards[need] = self._backward(need)
-            grads = iter(program(*given, *saved, *gs))
+            grads = iter(run_backward(program, gs))
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
         run = again(self._fn, self._structure, leaves, numbers)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
+
+    def _runner(self, given: list[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
+        """What runs a program of the backward of one call, with the gradients of its results."""
+        return lambda program, gs: program(*given, *saved, *gs)
 
     def backwards(self) -> list[Program]:
         """The programs of the backward outside: those that have run, else that of all gradients."""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..backend.cuda.runtime import is_available
 from ..backend.cuda.streams import Event, ExternalStream, Stream, current_stream, default_stream, set_stream, stream
+from ..compilation import REPLAYS
 from ..missing_names import getattr_of
 from ..ops.creation.tensor_types import CUDA_TYPES
+from .compiled_graphs import GraphedReplay
 from .devices import (
     DeviceProperties,
     current_device,
@@ -134,6 +136,7 @@ __all__ = [
     "temperature",
     "utilization",
 ]
+REPLAYS["reduce-overhead"] = GraphedReplay
 globals().update(CUDA_TYPES)  # FloatTensor and the other old types
 __all__ += list(CUDA_TYPES)
 

@@ -11,6 +11,7 @@ from typing import Any
 from .. import modes, pytrees
 from ..backend.cuda import capture, runtime
 from ..core.interpret.interpreters import only_watched
+from ..core.interpret.tracing import tracer
 from ..core.tensor import Float8Tensor, Tensor, wrap
 from ..errors import warn_user
 from .capture_errors import CaptureError
@@ -113,7 +114,7 @@ class GraphedStep:
         return f"<graphed {getattr(self._step, '__qualname__', self._step)}: {self.graphs} graphs>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_captured():  # as a part of another graph
+        if self._is_captured() or tracer() is not None:  # as a part of another graph, or of a compiled call
             return _detached(self._step(*args, **kwargs))
         leaves, structure = _parts(args, kwargs)
         with self._lock:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..backend.cuda import capture, runtime, streams
 from ..core.graph import journals
+from ..core.interpret.tracing import refuse
 from .capture_errors import explain
 
 # By PyTorch's names; the numbers are cudaStreamCaptureMode's.
@@ -129,6 +130,7 @@ class CUDAGraph:
         RuntimeError if it adds to the tensor that was the `.grad` of a leaf, and is not any more.
         """
         recording = self._recording_of("replay")
+        refuse("a CUDA graph is replayed, whose work is not seen", "call the code that it was captured from")
         stream = runtime.current.stream()
         if capture.is_captured(stream):
             raise RuntimeError("a CUDA graph cannot be replayed while its stream is being captured: capture the code "

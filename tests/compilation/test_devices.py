@@ -1,6 +1,7 @@
 """A compiled training step on the run's device: on CUDA programs run the kernels of eager code."""
 
 import numpy as np
+import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
@@ -79,3 +80,16 @@ def test_what_is_one_launch_already_stays_that(device):
     for _ in range(3):
         compiled(ag.ones(4, device=device))
     assert "group" not in compiled.print_readable(print_output=False) or device == "cpu"
+
+
+def test_reduce_overhead_on_the_host_is_the_default_mode():
+    f = ag.compile(lambda x: x * 2, mode="reduce-overhead", fullgraph=True)
+    for _ in range(4):
+        assert f(ag.ones(3, device="cpu")).tolist() == [2.0] * 3
+    assert f.counts.compiled == 2
+    assert str(f.explain()).endswith("1 mul; no graph: on the CPU")
+
+
+def test_other_modes_raise():
+    with pytest.raises(ValueError, match=r"'max-autotune'.* is not supported; there are 'default', 'reduce-overhead'"):
+        ag.compile(abs, mode="max-autotune")
