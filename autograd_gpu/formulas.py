@@ -7,58 +7,107 @@ the instructions that every generator of code reads (docs/formulas.md).
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend.formulas.expression import listing
-from .backend.formulas.lowering import written_out
+from .backend.formulas.cuda_code import Functor, elementwise
+from .backend.formulas.derivative import times
+from .backend.formulas.expression import ZERO, Expression, element, inputs_of, listing
+from .backend.formulas.lowering import lowered, written_out
 from .backend.formulas.native.switch import ir_or_reason
 from .backend.formulas.numpy_source import source
 from .core.declare.op import RECORD, REGISTRY
 from .core.declare.pointwise import Family
+from .core.declare.pointwise_several import Several
 
 
 def families() -> dict[str, Family]:
-    """The formulas by the names of their ops.
+    """The formulas of one element by the names of their ops.
 
     >>> from autograd_gpu.formulas import families
     >>> [*families()]  # doctest: +ELLIPSIS
     ['relu', 'sigmoid', 'tanh', 'silu', 'sine', 'softsign', ...]
     """
+    return {name: family for name, family in _all().items() if isinstance(family, Family)}
+
+
+def several() -> dict[str, Several]:
+    """The formulas of several elements by the names of their ops.
+
+    >>> from autograd_gpu.formulas import several
+    >>> [*several()]
+    ['lerp', 'addcmul', 'addcdiv']
+    """
+    return {name: family for name, family in _all().items() if isinstance(family, Several)}
+
+
+def _all() -> dict[str, Any]:
     made = {name: getattr(getattr(RECORD, name), "family", None) for name in REGISTRY}
     return {name: family for name, family in made.items() if family is not None and family.name == name}
 
 
-def lines(
-    family: Family, order: int, numpy: bool = False, program: bool = False, double: bool = False, llvm: bool = False,
-    cuda: bool = False,
-) -> Iterator[str]:
-    """The formula and its derivatives up to `order`, and what was asked for beside them."""
+class Part(NamedTuple):
+    """The value of a formula, or a derivative, and the code for it times a gradient."""
+
+    title: str
+    expression: Expression
+    factor: str
+    outputs: list[Expression]
+    inputs: list[str]
+    functor: Functor
+
+
+def _parts(family: Family, order: int) -> Iterator[Part]:
     options = family.formula.chosen({})
     for n in range(order + 1):
-        symbol = family.name + "'" * n + f"({family.saved if n else 'x'})"
-        yield f"# {symbol}"
-        yield listing({"out": written_out(family.derived(n))})
-        lowered = family.program(((("h",) if n else (), n),), options, double)
-        dtype = np.dtype(np.float64 if double else np.float32)
-        title = f"# {'h * ' * bool(n)}{symbol} in {dtype}"
+        outputs, inputs = family.traced(((("h",) if n else (), n),), options)
+        title = family.name + "'" * n + f"({family.saved if n else 'x'})"
+        yield Part(title, family.derived(n), "h", outputs, inputs, family.cuda.functor(n, False, options))
+
+
+def _parts_of_several(family: Several, order: int) -> Iterator[Part]:
+    elements = family.formula.inputs
+    for n in range(order + 1):
+        for by in itertools.combinations_with_replacement(elements, n):
+            derived = family.formula.derived(tuple([by.count(name) for name in elements]))
+            if derived is ZERO:
+                continue
+            outputs = [times(element("g"), derived) if by else derived]
+            inputs = [name for name in (*elements, "g") if name in inputs_of(outputs)]
+            name = "".join([word.capitalize() for word in (family.name, *by)])
+            title = f"{family.name}({', '.join(elements)}){''.join([f' by {b}' for b in by])}"
+            yield Part(title, derived, "g", outputs, inputs, elementwise(name, outputs, inputs))
+
+
+def lines(
+    family: Family | Several, order: int, numpy: bool = False, program: bool = False, double: bool = False,
+    llvm: bool = False, cuda: bool = False,
+) -> Iterator[str]:
+    """The formula and its derivatives up to `order`, and what was asked for beside them."""
+    dtype = np.dtype(np.float64 if double else np.float32)
+    for part in _parts(family, order) if isinstance(family, Family) else _parts_of_several(family, order):
+        yield f"# {part.title}"
+        yield listing({"out": written_out(part.expression)})
+        code = lowered(part.outputs, part.inputs, double)
+        title = f"# {f'{part.factor} * ' * (part.factor in part.inputs)}{part.title} in {dtype}"
         if program:
-            yield f"\n{title}\n{lowered.text}"
+            yield f"\n{title}\n{code.text}"
         if numpy:
-            yield f"\n{title}\n{source(lowered)}"
+            yield f"\n{title}\n{source(code)}"
         if llvm:
-            yield f"\n{title}\n{ir_or_reason(lowered, dtype)}"
+            yield f"\n{title}\n{ir_or_reason(code, dtype)}"
         if cuda:
-            yield f"\n{family.cuda.functor(n, False, options).text.rstrip()}"
+            yield f"\n{part.functor.text.rstrip()}"
         yield ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    known = families()
+    known: dict[str, Family | Several] = {**families(), **several()}
     text = "An op from a formula, its derivatives, and the code made of them."
     parser = argparse.ArgumentParser(prog="python -m autograd_gpu.formulas", description=text)
     parser.add_argument("op", choices=sorted(known), help="the op")

@@ -147,6 +147,17 @@ def test_what_is_printed(capsys):
     assert "def few(i0, c0):\n    t0 = neg(i0)\n    t1 = exp(t0)\n    t2 = add(t1, c0)\n" in printed
 
 
+def test_formulas_of_several_elements_are_printed(capsys):
+    flags = ["--order", "2", "--program", "--numpy", "--llvm", "--cuda"]
+    for name, parts in (("lerp", 6), ("addcmul", 5), ("addcdiv", 6)):
+        assert formulas.main([name, *flags]) == 0
+        printed = capsys.readouterr().out
+        for line in ("\ni0 = input ", "\ndef block(i0", "\ndefine void @loop(", "\ntemplate <typename W> struct "):
+            assert printed.count(line) == parts, (name, line)
+    assert "# addcdiv(x, a, b) by a by b\nv0 = 1 / b\nout = -(v0 * v0 * value)\n" in printed
+    assert "# g * addcdiv(x, a, b) by x in float32\ni0 = input g\nreturn i0\n" in printed
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_formula_is_printed(name, capsys):
     assert formulas.main([name, "--order", "3", "--program", "--numpy", "--llvm", "--cuda"]) == 0

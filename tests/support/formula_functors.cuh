@@ -780,6 +780,100 @@ template <typename W> struct LeakyReluGradGentleFalse {
     }
 };
 
+// x[0] = weight, x[1] = b, x[2] = a
+template <typename W> struct Lerp {
+    static constexpr int INPUTS = 3, OUTPUTS = 1;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        const bool t1 = fabs(x[0]) < W(0.5);
+        y[0] = (t1 ? x[2] : x[1]) + (x[1] - x[2]) * (x[0] - (t1 ? W(0) : W(1)));
+    }
+};
+
+// x[0] = weight, x[1] = g
+template <typename W> struct LerpGradAB {
+    static constexpr int INPUTS = 2, OUTPUTS = 2;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[1] * (W(1) - x[0]);
+        y[1] = x[1] * x[0];
+    }
+};
+
+// x[0] = b, x[1] = a
+// n0 = weight - 0
+template <typename W> struct LerpWeightTrue {
+    static constexpr int INPUTS = 2, OUTPUTS = 1;
+    W n0;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[1] + (x[0] - x[1]) * n0;
+    }
+};
+
+// x[0] = b, x[1] = a
+// n0 = weight - 1
+template <typename W> struct LerpWeightFalse {
+    static constexpr int INPUTS = 2, OUTPUTS = 1;
+    W n0;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[0] + (x[0] - x[1]) * n0;
+    }
+};
+
+// x[0] = g
+// n0 = 1 - weight, n1 = weight
+template <typename W> struct LerpGradABWeightTrue {
+    static constexpr int INPUTS = 1, OUTPUTS = 2;
+    W n0, n1;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[0] * n0;
+        y[1] = x[0] * n1;
+    }
+};
+
+// x[0] = b, x[1] = a, x[2] = x
+// n0 = value
+template <typename W> struct Addcmul {
+    static constexpr int INPUTS = 3, OUTPUTS = 1;
+    W n0;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[2] + x[1] * x[0] * n0;
+    }
+};
+
+// x[0] = b, x[1] = a, x[2] = g
+// n0 = value
+template <typename W> struct AddcmulGradAB {
+    static constexpr int INPUTS = 3, OUTPUTS = 2;
+    W n0;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[0] * x[2] * n0;
+        y[1] = x[1] * x[2] * n0;
+    }
+};
+
+// x[0] = b, x[1] = a, x[2] = x
+// n0 = value
+template <typename W> struct Addcdiv {
+    static constexpr int INPUTS = 3, OUTPUTS = 1;
+    W n0;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        y[0] = x[2] + x[1] / x[0] * n0;
+    }
+};
+
+// x[0] = b, x[1] = a, x[2] = g
+// n0 = value
+template <typename W> struct AddcdivGradAB {
+    static constexpr int INPUTS = 3, OUTPUTS = 2;
+    W n0;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        const W t1 = x[2] * (W(1) / x[0]);
+        y[0] = t1 * n0;
+        y[1] = -(t1 * (x[1] / x[0]) * n0);
+    }
+};
+
 // Of group.cu.
 
 template <typename W> struct Group573bcaa7cadd {

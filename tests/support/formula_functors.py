@@ -15,6 +15,7 @@ from autograd_gpu.backend.formulas import cuda_code
 from autograd_gpu.backend.formulas.expression import element, maximum, sigmoid
 from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.kernels.second_order import MOST_AT_ONCE
+from autograd_gpu.core.declare.pointwise_several import VALUE
 from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
 
 TEXT = Path(__file__).with_suffix(".cuh")
@@ -32,7 +33,7 @@ ATTRIBUTES = {
 STEEP = {"negative_slope": 1.5}
 OTHERS = [("gelu", {"approximate": "tanh"}), ("leaky_relu", STEEP)]
 
-FAMILIES = formulas.families()
+FAMILIES, SEVERAL = formulas.families(), formulas.several()
 CASES = [(name, ATTRIBUTES.get(name, {})) for name in FAMILIES] + OTHERS
 WRITTEN = [(name, ATTRIBUTES.get(name, {})) for name in kernels.WRITTEN if not name.endswith("_grad")]
 
@@ -79,6 +80,16 @@ def elementwise_functors():
     return [functor for f in values for functor in f.together or (f.functor,)]
 
 
+def of_several():
+    """The formulas of several elements and the gradients that one launch computes, with the arrays that each reads."""
+    lerp, by_number = SEVERAL["lerp"], SEVERAL["lerp"].with_numbers(("weight",))
+    asked = [(lerp, (VALUE,), {}), (lerp, ("a", "b"), {}), (by_number, (VALUE,), {"weight": 0.3}),
+             (by_number, (VALUE,), {"weight": 0.9}), (by_number, ("a", "b"), {"weight": 0.3})]  # fmt: skip
+    for name in ("addcmul", "addcdiv"):
+        asked += [(SEVERAL[name], wanted, {"value": 0.5}) for wanted in ((VALUE,), ("a", "b"))]
+    return [(family.applied(wanted, numbers), family, wanted, numbers) for family, wanted, numbers in asked]
+
+
 def activation_functors():
     """The functors of the activations."""
     cases = [(name, attributes) for name, attributes in CASES if name in ACTIVATIONS and attributes != STEEP]
@@ -96,7 +107,7 @@ def group(scalars=1):
 
 def text():
     """The text of all functors."""
-    functors = [f for f in elementwise_functors() if f.text]
+    functors = [f for f in [*elementwise_functors(), *[f.functor for f, *_ in of_several()]] if f.text]
     parts = ["// Of bias_activation.cu, second_order.cu and recurrent.cu.\n", *[f.text for f in activation_functors()],
              "// Of elementwise.cu.\n", *[f.text for f in functors], "// Of group.cu.\n", group()[0].text]  # fmt: skip
     return "\n".join(parts)

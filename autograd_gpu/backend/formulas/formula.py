@@ -25,11 +25,12 @@ Options = tuple[tuple[str, Any], ...]  # values of the options by name
 class Formula:
     """The function `function`, by the name `name`, with what its signature says.
 
-    `numbers` and `options` are the defaults by name, `computed` the functions of numbers.
+    `numbers` and `options` are the defaults by name, `computed` the functions of numbers. The elements in `fixed` are
+    numbers of a call.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
-        self.function, self.name = function, name or function.__name__
+    def __init__(self, function: Callable[..., Any], name: str | None = None, fixed: tuple[str, ...] = ()) -> None:
+        self.function, self.name, self.fixed = function, name or function.__name__, fixed
         parameters = inspect.signature(function).parameters.values()
         keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         self.inputs = tuple([p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
@@ -49,9 +50,10 @@ class Formula:
 
     def traced(self, options: Options = (), ones: tuple[str, ...] = ()) -> dict[str, Expression]:
         """The results by name; a single one is `out`. The numbers in `ones` are the constant 1."""
-        numbers = {name: constant(1) if name in ones else number(name) for name in self.numbers}
+        known = {name: constant(1) if name in ones else number(name) for name in (*self.numbers, *self.fixed)}
         options = options or self.chosen({})
-        result = self.function(*map(element, self.inputs), **numbers, **dict(options))
+        elements = [known[name] if name in known else element(name) for name in self.inputs]
+        result = self.function(*elements, **{name: known[name] for name in self.numbers}, **dict(options))
         results = result if isinstance(result, dict) else {"out": result}
         return {name: as_expression(e) for name, e in results.items()}
 

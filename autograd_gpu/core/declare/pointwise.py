@@ -17,6 +17,8 @@ and its gradient by x is the op of order n + 1 of g * h. Order 1 is the block wi
 are declared when a rule first asks for them, and are not in REGISTRY. On CUDA each is an instance of elementwise.cu,
 which is compiled at its first call.
 
+A formula of several elements makes an op of another kind, see core/declare/pointwise_several.py.
+
 Such a block has the words of every other. `types` is FLOAT, `jvp` ELEMENTWISE and `batch` BROADCASTING unless it says
 otherwise. `grad_x = ZERO` beside `derivative_of` declares that f'' is zero. Words of its own:
 
@@ -47,6 +49,7 @@ from .formula_codes import Codes, Products
 from .formula_cuda import CudaCode, gradients_of, products_of
 from .jvp_rules import ELEMENTWISE
 from .op import FLOAT, ZERO
+from .pointwise_several import Several, words_of
 
 WORDS = ("by_result", "check", "integers")
 
@@ -80,8 +83,7 @@ class Family:
         check: Callable[..., None] | None = None, integers: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         if formula.inputs != ("x",):
-            raise OpDeclarationError(f"op {name}: its formula has the elements {', '.join(formula.inputs)}; only "
-                                     "formulas of one element, x, make ops")
+            raise OpDeclarationError(f"op {name}: the element of its formula is to be named x")
         self.name, self.formula, self.check, self.integers = name, formula, check, integers
         self.slope = None if by_result is None else Formula(by_result, f"{name}_by_result")
         if self.slope is not None and self.slope.inputs != ("out",):
@@ -228,7 +230,7 @@ def _alike(*arrays: np.ndarray) -> list[np.ndarray]:
     return [a.astype(dtype, copy=False) for a in arrays]
 
 
-def block_of(block: type) -> tuple[type, Family]:
+def block_of(block: type) -> tuple[type, Family | Several]:
     """The block for defop of one with `formula` or `derivative_of`, and its family."""
     name = block.__name__
     body = {key: value for key, value in vars(block).items() if key not in ("__dict__", "__weakref__")}
@@ -241,10 +243,22 @@ def block_of(block: type) -> tuple[type, Family]:
     if base is None:
         if isinstance(formula, StatedFunction):
             formula.__name__ = name
-        family = Family(name, Formula(formula, name), **own)
+        traced = Formula(formula, name)
+        if len(traced.inputs) > 1:
+            return _block_of_several(name, traced, body, own)
+        family = Family(name, traced, **own)
     elif own:
         raise OpDeclarationError(f"op {name}: {', '.join(own)} belongs to the block with the formula")
     else:
         family = base.family
         family.names[1] = name
     return family.block(name, 0 if base is None else 1, body), family
+
+
+def _block_of_several(name: str, formula: Formula, body: dict[str, Any], own: dict[str, Any]) -> tuple[type, Several]:
+    if unknown := own.keys() - {"integers"}:
+        raise OpDeclarationError(f"op {name}: {', '.join(sorted(unknown))} is for a formula of one element")
+    several = Several(name, formula, **own)
+    words = {"types": FLOAT, "jvp": ELEMENTWISE, "batch": BROADCASTING, "broadcasts": True}
+    words |= words_of(several, body.get("scalars", ()))
+    return type(name, (), {**words, **body}), several

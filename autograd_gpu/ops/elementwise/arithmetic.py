@@ -24,6 +24,7 @@ from ...core.extend import (
     ZERO,
     Tensor,
     defop,
+    pointwise,
     public,
 )
 from .._support.half_precision import in_float32
@@ -209,37 +210,37 @@ class atan2:
     methods = inplace = no_lossy_save = True
 
 
-# Single expressions, which NumPy computes in place for large arrays.
-
-
-def _lerp(xp, a, b, weight):
-    """Interpolation from the nearer end: exactly b for a weight of 1, and infinite for an infinite end."""
+def _lerp_of_integers(xp, a, b, weight):
     if isinstance(weight, (int, float)):
         return a + (b - a) * factor(b, weight) if abs(weight) < 0.5 else b + (b - a) * factor(b, weight - 1)
     near = abs(weight) < 0.5
     return backend.where(xp, near, a, b) + (b - a) * (weight - ~near)
 
 
-@defop
+@pointwise
 class lerp:
-    """a + weight * (b - a), broadcasting.
+    """a + weight * (b - a), broadcasting; from the nearer end: exactly b for a weight of 1, infinite for such an end.
 
     >>> ag.lerp(ag.tensor([0.0]), ag.tensor([10.0]), 0.3)
     tensor([3.])
     """
 
-    forward = in_float32(_lerp)
-    def grad_a(F, g, weight): return g * (1 - weight)
-    def grad_b(F, g, weight): return g * weight
-    def grad_weight(F, g, a, b): return g * (b - a)
+    @formulas.with_derivative(lambda a, b, weight: 1 - weight, lambda a, b, weight: weight, lambda a, b, weight: b - a)
+    def formula(a, b, weight):
+        near = formulas.absolute(weight) < 0.5
+        return formulas.select(near, a, b) + (b - a) * (weight - formulas.select(near, 0, 1))
+    integers = _lerp_of_integers
     parameter_names = ("input", "end", "weight")
-    types, broadcasts, numbers = PROMOTE, True, True
+    types, numbers = PROMOTE, True
     scalars = ("weight",)
-    jvp, batch = ELEMENTWISE, BROADCASTING
     public = methods = inplace = True
 
 
-@defop
+def _addcmul_of_integers(xp, x, a, b, *, value=1):
+    return x + a * b if value == 1 else x + a * b * factor(a, value, "value")
+
+
+@pointwise
 class addcmul:
     """x + value * a * b, broadcasting.
 
@@ -247,20 +248,16 @@ class addcmul:
     tensor([4.])
     """
 
-    @in_float32
-    def forward(xp, x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * factor(a, value, "value")
-    def grad_x(F, g): return g
-    def grad_a(F, g, b, value): return g * b if value == 1 else g * b * value
-    def grad_b(F, g, a, value): return g * a if value == 1 else g * a * value
+    def formula(x, a, b, *, value=1): return x + a * b * value
+    integers = _addcmul_of_integers
     parameter_names = ("input", "tensor1", "tensor2")
-    types, broadcasts, numbers = PROMOTE, True, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
+    types, numbers = PROMOTE, True
     numbers_first = True
     def formula(x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * value
     public = methods = inplace = True
 
 
-@defop
+@pointwise
 class addcdiv:
     """x + value * a / b, broadcasting; integers give the default float dtype.
 
@@ -268,14 +265,9 @@ class addcdiv:
     tensor([2.])
     """
 
-    @in_float32
-    def forward(xp, x, a, b, *, value=1): return x + a / b if value == 1 else x + a / b * factor(a, value)
-    def grad_x(F, g): return g
-    def grad_a(F, g, b, value): return g * value / b
-    def grad_b(F, g, a, b, value): return -g * value * a / (b * b)
+    def formula(x, a, b, *, value=1): return x + a / b * value
     parameter_names = ("input", "tensor1", "tensor2")
-    types, broadcasts, numbers = FLOAT, True, True
-    jvp, batch = ELEMENTWISE, BROADCASTING
+    types, numbers = FLOAT, True
     wide_rules = True
     numbers_first = True
     def formula(x, a, b, *, value=1): return x + a / b if value == 1 else x + a / b * value

@@ -13,6 +13,7 @@ from formula_functors import CASES, WRITTEN, from_result
 import autograd_gpu as ag
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.functors import members
+from autograd_gpu.core.declare.op import RAW, REGISTRY
 
 functors.declare()
 pytestmark = [pytest.mark.cpu, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
@@ -98,6 +99,24 @@ def test_both_gradients_of_a_gradient(case, dtype):
                                           strict=True):  # fmt: skip
             scale = close * attributes.get("frequency", 1) ** 3
             np.testing.assert_allclose(result[~kink], numbers[~kink], rtol=1e-5 * close, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("k", range(len(functors.of_several())))
+def test_formulas_of_several_elements(k):
+    """What the ops compute on the CPU, and with the rules, whose derivatives are tested."""
+    f, family, wanted, numbers = functors.of_several()[k]
+    arrays = {name: abs(np.random.randn(1001)) + 0.25 for name in (*family.inputs, "g")}
+    attributes = {name: numbers[name] for name in numbers if name not in family.fixed}
+    elements = {name: numbers.get(name, arrays.get(name)) for name in family.formula.inputs}
+    if any(wanted):
+        op = REGISTRY[family.name]
+        known = {**elements, **attributes}
+        expected = [op.rules[w](RAW, arrays["g"], *[known[n] for n, _, _ in op.asked(op.rules[w])]) for w in wanted]
+    else:
+        expected = [getattr(RAW, family.name)(*elements.values(), **attributes)]
+    results = run(f, *[arrays[name] for name in family.read(wanted)])
+    for result, value in zip(results, expected, strict=True):
+        assert_close(result, value, **near("float64"))
 
 
 @pytest.mark.parametrize("of", OF_ALL_TYPES, ids=lambda case: case[0])
