@@ -43,9 +43,12 @@ class Memory:
             self._last[v.root] = len(nodes)
 
     def over(self, i: int, node: Node) -> list[Value | None]:
-        """For each result of instruction i an operand in whose memory it may be put, or None."""
+        """For each result of instruction i an operand in whose memory it may be put, or None.
+
+        Not if a view of that memory is read, too: a large array is computed in parts.
+        """
         free = [v for v in node.reads if v in self._fresh and v.root not in self._fixed and self._last[v.root] == i
-                and (v.root == id(v.array) or owns(v.array))]
+                and (v.root == id(v.array) or owns(v.array)) and all(w is v or w.root != v.root for w in node.reads)]
         places: list[Value | None] = []
         for out in node.outs:
             place = next((v for v in free if v.shape == out.shape and v.dtype == out.dtype

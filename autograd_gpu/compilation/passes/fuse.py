@@ -124,7 +124,7 @@ class Parts:
         a = self.spread.get(a, a)
         if type(a.array) is not type(out.array) or a.dtype != out.dtype or a.root in self.written:
             return None
-        if a.shape != out.shape and (a.array.size != 1 or a.array.ndim > len(out.shape)):
+        if a.shape != out.shape and not _broadcasts(a, out):
             return None
         value = _number(a)
         return a if value is None else _Fixed(value)
@@ -168,6 +168,14 @@ def _formula(node: Node) -> tuple[Any, Sequence[Any], dict[str, Any]]:
 
 def _on_host(v: Value) -> bool:
     return type(v.array) is np.ndarray
+
+
+def _broadcasts(a: Value, out: Value) -> bool:
+    """Whether a group may read an operand of another shape: one number, or on the CPU rows and columns, too."""
+    if a.array.ndim > len(out.shape):
+        return False
+    pairs = zip(reversed(a.shape), reversed(out.shape), strict=False)
+    return a.array.size == 1 or (_on_host(a) and a.array.size > 1 and all(n in (1, m) for n, m in pairs))
 
 
 def _is_spread(node: Node) -> bool:
@@ -327,18 +335,22 @@ def _nodes(units: Sequence[_Unit], returns: Sequence[Value]) -> list[Node]:
 
 
 def _group(unit: _Unit, outs: list[Value]) -> Group:
-    """The group without its code; its last argument has the shape of the results, if all are not numbers."""
+    """The group without its code. Its arguments are inputs, the last one of the shape of the results, then numbers."""
     shape, reads = unit.key[0], dict.fromkeys(v for p in unit.parts for v in p.reads if v not in unit.made)
-    inputs = [v for v in reads if v.shape == shape]
-    numbers = [v for v in reads if v.shape != shape]
+    inputs = sorted([v for v in reads if not _is_number(v, shape)], key=lambda v: v.shape == shape)
+    numbers = [v for v in reads if _is_number(v, shape)]
     first = unit.nodes[0]
     return Group(outs, first.phase, first.region, first.where, args=[*inputs, *numbers], parts=unit.nodes)
+
+
+def _is_number(v: Value, shape: tuple[int, ...]) -> bool:
+    return v.array.size == 1 and v.shape != shape
 
 
 def _code(group: Group, parts: Parts) -> GroupCode | kernels.GroupKernel:
     """Joins the programs of a group."""
     shape, joined, on_host = group.outs[0].shape, Joined(), _on_host(group.outs[0])
-    scalars = sum(1 for v in group.args if v.shape != shape)
+    scalars = sum(1 for v in group.args if _is_number(v, shape))
     count = len(group.args) - scalars * on_host  # on the device numbers are inputs, too
     places = {v: Operand("i", k) if k < count else Operand("n", k - count) for k, v in enumerate(group.args)}
     for node in group.parts:

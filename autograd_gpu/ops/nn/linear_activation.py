@@ -95,6 +95,11 @@ def _written(activation, order, parameters, dtype):
     return write
 
 
+def _formula(z, bias, *, activation, parameters=()):
+    """Of the activations whose code is the same for any number of elements."""
+    return ACTIVATIONS[activation].formula.function(z + bias) if activation in ("relu", "tanh") else None
+
+
 def _grad_and_column_sums_on_cuda(xp, h, saved, bias=None, *, activation, parameters=()):
     h, saved, bias = map(kernels.contiguous, (h, saved, bias))
     return kernels.bias_activation_backward(applied(activation, parameters), h, saved, bias)
@@ -225,6 +230,7 @@ class bias_activation:
         return _grad_by_kernel(g, need, out, None, activation, parameters)
     def jvp(F, t, out, activation, parameters): return _jvp(F, t, out, None, activation, parameters)
     types, batch = SAME, _batch
+    formula = _formula
 
 
 @defop

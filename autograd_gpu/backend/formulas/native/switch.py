@@ -40,7 +40,8 @@ class SETTING:
 
 @contextmanager
 def numpy_code_alone() -> Iterator[None]:
-    """Turns native code off in all threads for a while, to compare with NumPy code."""
+    """Turns native code off in all threads for a while, to compare with NumPy code; programs of compiled calls that
+    have it keep it."""
     before, SETTING.on = SETTING.on, False
     try:
         yield
