@@ -58,8 +58,10 @@ class Replay:
         self._numbers = [i for i, _ in trace.tangents]
         self._kept_results = [i for i in self._numbers if self._root_of(i) in roots]
         # Places among the leaves, or -1, and tensors: the inputs of the backward, those with zeros, and what it reads.
-        self._behind = [[(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values]
-                        for values in ([v for v, _ in trace.gradients], trace.zeros, self._kept)]
+        behind = [v for v, _ in trace.gradients], trace.zeros, self._kept
+        self._behind: list[list[tuple[int, Any]]] = [
+            [(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values] for values in behind
+        ]
         self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -81,12 +83,12 @@ class Replay:
 
     # ---- backward outside --------------------------------------------------------------------------
 
-    def _link(self, leaves: Sequence[Any], given: list[Any], results: list[Any], saved: Any, snapshot: Any) -> None:
+    def _link(self, leaves: Sequence[Any], given: Sequence[Any], results: list[Any], saved: Any, snapshot: Any) -> None:
         """Gives the results their node."""
         numbers = self._numbers
         linked = [results[i] for i in numbers]
         inputs, zeros, kept = [
-            [tensor if place < 0 else leaves[place] for place, tensor in group] for group in self._behind
+            [leaves[place] if tensor is None else tensor for place, tensor in group] for group in self._behind
         ]
         if self.trace.freed:  # nothing reads what was saved
             CompiledBackward(linked, inputs, zeros, (), None, _freed)
