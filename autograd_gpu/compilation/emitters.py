@@ -33,7 +33,7 @@ UFUNCS = {
 # Activations that are one ufunc, with its second operand.
 ACTIVATING: dict[str, tuple[str, float | None]] = {"relu": ("maximum", 0.0), "tanh": ("tanh", None)}
 # Ops whose results are new memory, which nobody else knows.
-FRESH = frozenset((*UFUNCS, "gemm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation"))
+FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation"))
 
 
 class Writer(Protocol):
@@ -197,7 +197,7 @@ def _product(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | N
 
 def _gemm(node: Call) -> Emitter | None:
     (a, b), (out,) = node.args, node.outs
-    product = _product(a, b, bool(node.attributes["ta"]), bool(node.attributes["tb"]), out)
+    product = _product(a, b, bool(node.attributes.get("ta")), bool(node.attributes.get("tb")), out)
     if product is None:
         return None
     return product.emitter(lambda w: product.write(w, w.make(out), w.out(out), w.scratch(0)), out)
@@ -241,6 +241,16 @@ def _sum_to(node: Call) -> Emitter | None:
     x, (out,) = node.args[0], node.outs
     dense = _alike(x, out) and len(x.shape) == 2 and _is_dense(x)
     if not dense or out.shape != x.shape[1:] or x.shape[0] == 1:
+        return None
+    return Emitter(lambda w: _column_sums(w, x, w.make(out), w.out(out)), [out] if _by_product(x) else [])
+
+
+def _sum(node: Call) -> Emitter | None:
+    """The sum of a dense matrix over its rows."""
+    (x,), (out,), options = node.args, node.outs, node.attributes
+    if not _alike(x, out) or len(x.shape) != 2 or not _is_dense(x) or options["dtype"] is not None:
+        return None
+    if options["keepdim"] or type(options["dim"]) is not int or options["dim"] not in (0, -2):
         return None
     return Emitter(lambda w: _column_sums(w, x, w.make(out), w.out(out)), [out] if _by_product(x) else [])
 
@@ -346,7 +356,8 @@ def _cross_entropy_grad(node: Call) -> Emitter | None:
 
 
 EMITTERS: dict[str, Callable[[Any], Emitter | None]] = {
-    **dict.fromkeys(UFUNCS, _elementwise), "relu": _relu, "gemm": _gemm, "linear": _linear, "sum_to": _sum_to,
+    **dict.fromkeys(UFUNCS, _elementwise), "relu": _relu, "gemm": _gemm, "matmul": _gemm, "mm": _gemm,
+    "linear": _linear, "sum_to": _sum_to, "sum": _sum,
     "bias_activation": _bias_activation, "piecewise_linear_grad": _gradient_and_sums,
     "smooth_grad": _gradient_and_sums, "class_cross_entropy": _cross_entropy,
     "cross_entropy_grad": _cross_entropy_grad,

@@ -11,7 +11,7 @@ from ..core.tensor import Tensor, alias, wrap
 from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, Output, Trace, Value
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
 from .passes import dead, simplify
 from .program import Program
 from .record import again
@@ -36,6 +36,12 @@ class Replay:
         at = {v: i for i, v in enumerate(shown)}
         self._makers = [(-1 if o.value is None else at.get(o.value, -1), self._maker(i, o))
                         for i, o in enumerate(trace.outputs)]
+        trace.grads_at_entry, trace.guards = {}, []
+        for output in trace.outputs:
+            output.tensor = None
+        for v in trace.values:
+            if v.kind in (RESULT, GRAD, TANGENT):  # what the traced call has made lives no longer than without a trace
+                v.forget()
 
     def _partition(self, shown: list[Value]) -> None:
         """Makes the program of the call, which returns `shown` and what the backward outside needs besides."""

@@ -65,6 +65,8 @@ def test_products(shape, dtype):
             a, b = (k, m) if ta else (m, k), (n, k) if tb else (k, n)
             texts(lambda x, y, ta=ta, tb=tb: (gemm(x, y, ta, tb), -gemm(x, y, ta, tb)), drawn(a, b, dtype=dtype),
                   "gemm", emitted=not by_forward)
+    texts(lambda x, y: (x @ y, -(x @ y), ag.mm(x, y)), drawn((m, k), (k, n), dtype=dtype), "matmul", "mm",
+          emitted=not by_forward)
     texts(lambda x, w, b: (F.linear(x, w, b) + 1, F.linear(x, w)), drawn((m, k), (n, k), (n,), dtype=dtype),
           "linear", emitted=not by_forward)
 
@@ -76,6 +78,7 @@ def test_sums_and_activations(shape, dtype):
     n, m = shape
     make = drawn(shape, shape, (m,), dtype=dtype, special=True)
     texts(lambda x, y, b: (ag.sum_to(x * y, (m,)), ag.sum_to(x, (m,))), make, "sum_to", emitted=n > 1)
+    texts(lambda x, y, b: ((x * y).sum(0), x.sum(-2), x.sum(0) * b), make, "sum")
     for op, name in ((piecewise_linear_grad, "relu"), (smooth_grad, "tanh"), (smooth_grad, "sigmoid")):
         texts(lambda x, y, b, op=op, name=name: tuple(op(x, y, activation=name)), make, op.__name__)
     for name in ("relu", "tanh"):
@@ -135,8 +138,8 @@ def test_ignored_classes_in_a_later_step():
 
 def test_every_emitter_is_tested_here_or_as_a_ufunc():
     assert EMITTERS.keys() - UFUNCS.keys() == {
-        "relu", "gemm", "linear", "sum_to", "bias_activation", "piecewise_linear_grad", "smooth_grad",
-        "class_cross_entropy", "cross_entropy_grad",
+        "relu", "gemm", "matmul", "mm", "linear", "sum_to", "sum", "bias_activation", "piecewise_linear_grad",
+        "smooth_grad", "class_cross_entropy", "cross_entropy_grad",
     }  # fmt: skip
 
 
@@ -273,3 +276,18 @@ def test_a_profiler_hears_of_the_products():
     assert heard[0] == heard[1]
     assert len(heard[0]) == 5
     assert compiled.counts.compiled >= 2
+
+
+def test_a_program_keeps_no_array_of_the_call_that_was_traced(field):
+    (kind,) = field[1]._kinds.values()
+    trace = kind.programs[0][1].trace
+    made = [v for v in trace.values if v.kind in ("result", "grad", "tangent")]
+    assert len(made) > 50
+    for v in made:
+        base = v.array
+        while base.base is not None:
+            base = base.base
+        assert getattr(base, "nbytes", 8) <= 8
+        assert v.shape is not None
+    assert all(output.tensor is None for output in trace.outputs)
+    assert kind.last is None

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ...backend.cpu.pool import SMALLEST as LARGE
-from ...backend.cpu.pool import owns
 from ..graph import RESULT, Node, Routine, SetGrad, Value
 
 GRAIN = 64  # bytes, to which places are rounded up
@@ -98,12 +97,12 @@ class Plan:
         """Whether v may be put into the memory of u, an operand of instruction i."""
         alike = u.shape == v.shape and u.dtype == v.dtype and u.array.strides == v.array.strides
         return alike and u.kind == RESULT and (u in self._fresh or u in self._slots) and (
-            self._last[self.root_of(u)] == i and is_whole(u) and is_whole(v)
+            self._last[self.root_of(u)] == i and u.is_whole and v.is_whole
             and self.root_of(u) not in self._fixed and self.root_of(v) not in self._fixed
         )  # fmt: skip
 
     def _may_be_placed(self, slot: Slot) -> bool:
-        own = all(v in self._slots and is_whole(v) and v.array.flags.c_contiguous and self.root_of(v) not in self._fixed
+        own = all(v in self._slots and v.is_whole and v.array.flags.c_contiguous and self.root_of(v) not in self._fixed
                   and self.root_of(v) not in self._escaping for v in slot.values)
         return own and 0 < slot.nbytes < LARGE
 
@@ -147,11 +146,6 @@ class Plan:
         return most
 
 
-def is_whole(v: Value) -> bool:
-    """Whether a value is all of its memory."""
-    return v.array.base is None or owns(v.array)
-
-
 def roots(nodes: Sequence[Node]) -> dict[int, int]:
     """By root in the trace: the root in a run, of memory that a run may share though the trace did not.
 
@@ -166,7 +160,7 @@ def roots(nodes: Sequence[Node]) -> dict[int, int]:
 
     for node in nodes:
         for v in node.made():
-            if not is_whole(v):
+            if not v.is_whole:
                 for u in node.reads:
                     a, b = find(v.root), find(u.root)
                     if a != b:
