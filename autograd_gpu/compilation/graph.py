@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays.dtypes import short_name
+from ..backend.cpu.pool import owns
 from ..core.declare.op import OpDef
 from ..core.graph.tensor_base import TensorBase
 
@@ -41,6 +42,14 @@ class Value:
     content: Any = None
     node: Any = None
     fixed: bool = False
+    _known: tuple[int, bool] | None = None  # root and is_whole of the array that `forget` has dropped
+
+    def forget(self) -> None:
+        """Drops the array of the trace, and leaves one element with its shape and strides in its place."""
+        if self._known is None and type(self.array) is np.ndarray:
+            self._known = self.root, self.is_whole
+            element = np.empty(1, self.dtype)
+            self.array = np.lib.stride_tricks.as_strided(element, self.shape, self.array.strides, writeable=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +64,12 @@ class Value:
     @property
     def root(self) -> int:
         """Identifies the memory: views of one array have the same root."""
-        return root_of(self.array)
+        return root_of(self.array) if self._known is None else self._known[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the array is all of its memory."""
+        return owns(self.array) if self._known is None else self._known[1]
 
     def described(self) -> str:
         """Name, dtype and shape, such as `mul: f32[8, 4]`; strides that are not row-major, too."""

@@ -74,25 +74,21 @@ class Guards:
         """The same for what the code of the call names."""
         if any(self._hooks):
             return "a module has a hook"
-        for cell, expected, item in self._cells:
+        for cell, expected, held in self._cells:
             try:
                 now = cell.cell_contents
             except ValueError:  # the variable was deleted
                 now = MISSING
-            if now is not expected and not item.holds():
-                return f"{item.name} has changed"
+            if now is not expected and not held.holds():
+                return f"{held.name} has changed"
         for get, key, expected, item in self._plain:
             if get(key, MISSING) is not expected and not item.holds():
                 return f"{item.name} has changed"
-        for item in self._items:
+        changes = ModuleChanges.count
+        for item in self._items if changes == self._changes else (*self._items, *self._of_modules):
             if not item.holds():
                 return f"{item.name} has changed"
-        changes = ModuleChanges.count
-        if changes != self._changes:
-            for item in self._of_modules:
-                if not item.holds():
-                    return f"{item.name} has changed"
-            self._changes = changes
+        self._changes = changes
         return None
 
 

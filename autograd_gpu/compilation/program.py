@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import counters, namespace
+from ..backend.arrays import strides
 from ..backend.arrays.memory_format import row_major
+from ..backend.cpu.blas import on_one_thread
 from ..backend.cuda import exact
 from ..core.codegen.source import Source
 from ..core.declare.op import RAW
@@ -22,10 +24,14 @@ from ..core.graph.storage import before_write, bump_version
 from ..core.interpret.implementation import explained
 from ..core.tensor import Tensor, wrap
 from . import graph
-from .emitters import Memory, emitted, grouped
+from .emitters import FRESH, emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
+from .passes.plan import GRAIN, Plan
 
 _serial = itertools.count()
+# Names that the text of a program uses itself; values get others.
+_OWN = frozenset(("np", "asarray", "generic", "row_major", "set_grad", "write", "wrap", "RAW", "frame", "frames",
+                  "new_frame", "observers", "count", "extras", "_"))
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
 
 
@@ -42,12 +48,6 @@ def write(tensor: Tensor | None, target: Any, source: Any) -> None:
         before_write((tensor,))
         bump_version(tensor)
     target[...] = exact.assignable(source, target)
-
-
-def launched(groups: int) -> None:
-    """Tells a profiler of the groups that a program runs on the CPU."""
-    for _ in range(groups):
-        counters.launch("native")
 
 
 class Program:
@@ -74,6 +74,15 @@ class Program:
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
+        emitters = [emitter_of(node) for node in nodes]
+        fixed = self._written | {v.root for v in (*self._outside, *parameters)}
+        fresh = {v for n in nodes if isinstance(n, graph.Call) and n.op.name in FRESH for v in n.outs}
+        self.plan = Plan(nodes, emitters, returns, fixed, fresh)
+        self._emitters, self._once = emitters, self._views_made_once()
+        self._views: list[tuple[str, str]] = []  # names and texts of views, which a frame has
+        self._products = [shape for emitter in emitters if emitter is not None for shape in emitter.products]
+        self._groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in nodes)
+        self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
         self.run = self._write(name, parameters)
 
     # ---- text --------------------------------------------------------------------------------------
@@ -92,23 +101,67 @@ class Program:
             self._enter(v)
         for v in self.returns:
             self._enter(v)
-        groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in self.nodes)
-        if groups:
-            self._scope |= {"OBSERVERS": counters.ACTIVE, "launched": launched}
-            w(f"if OBSERVERS: launched({groups})")
         last = self._last_uses()
-        fixed = self._written | {v.root for v in (*self._outside, *parameters)}
-        self._memory = Memory(self.nodes, self.returns, fixed)
+        w("")
+        unpacked = len(w.lines) - 1
+        if self._products or self._groups:
+            self._scope.update(observers=counters.ACTIVE, count=self._count)
+            w("if observers: count()")
         for i, node in enumerate(self.nodes):
             begin, self._number = len(w.lines), i
             getattr(self, f"_{type(node).__name__}")(node)
             self._lines.update(dict.fromkeys(range(begin + 1, len(w.lines) + 1), node))
-            dying = [self._names[v] for v in last.get(i, ())]
+            dying = [self._names[v] for v in last.get(i, ()) if v not in self._once and self.plan.slot(v) is None]
             if dying:
                 w(f"del {', '.join(dying)}")
+        self._unpack(unpacked)
         w(f"return {self._tuple(self.returns)}")
         function = self._named(name)
         return function
+
+    def _unpack(self, at: int) -> None:
+        """Writes line `at`, which gets the memory and the views of a run, and the last one, which gives them back."""
+        names = [*(f"m{number}" for number in range(len(self.plan.arrays))), *(name for name, _ in self._views)]
+        if not names:
+            del self._w.lines[at]
+            self._lines = {number - 1: node for number, node in self._lines.items()}
+            return
+        self._scope.update(frames=[], new_frame=self._new_frame)
+        self._w.lines[at] = f"    {', '.join(names)}, = frame = frames.pop() if frames else new_frame()"
+        self._w("frames.append(frame)")
+
+    def _views_made_once(self) -> set[Value]:
+        """The views of memory that is the same in all calls, which nobody gets to see."""
+        written, once = self._written, set[Value]()
+        shown = {*self.returns, *(v for n in self.nodes if not isinstance(n, graph.Call) for v in n.reads)}
+        for node in self.nodes:
+            if isinstance(node, graph.Call) and node.op.view and node.op.single and not node.extras and node.reads:
+                v, source = node.outs[0], node.reads[0]
+                stays = source in once or self.plan.slot(source) is not None or source.kind == CAPTURED or (
+                    source.kind == CONSTANT and source.root not in written
+                )  # fmt: skip
+                is_view = v.kind == graph.RESULT and v.root == source.root and v.array is not source.array
+                if stays and is_view and v not in shown and len(node.reads) == 1:
+                    once.add(v)
+        return once
+
+    def _new_frame(self) -> tuple[Any, ...]:
+        """The memory of one run of the program, and the views that are the same in all runs."""
+        block = np.empty(self.plan.size + GRAIN, np.uint8)
+        block = block[-strides.address(block) % GRAIN :]
+        arrays: list[Any] = [np.ndarray(shape, dtype, block, place) for place, shape, dtype in self.plan.arrays]
+        scope = dict(self._scope)
+        scope.update((self._names[v], arrays[slot.number]) for slot in self.plan.placed for v in slot.values)
+        for name, text in self._views:
+            scope[name] = eval(text, scope)
+        return (*arrays, *(scope[name] for name, _ in self._views))
+
+    def _count(self) -> None:
+        """Tells profilers of the products of emitters, and of the groups that run on the CPU."""
+        for shape in self._products:
+            counters.matmul(shape)
+        for _ in range(self._groups):
+            counters.launch("native")
 
     def _named(self, name: str) -> Callable[..., Any]:
         number = next(_serial)
@@ -151,7 +204,7 @@ class Program:
             at.setdefault(i, []).append(v)
         return at
 
-    def _bind(self, value: Any, prefix: str) -> str:
+    def bind(self, value: Any, prefix: str) -> str:
         """The text for an object: a literal, or a global of the function."""
         if _is_literal(value):
             return repr(value)
@@ -164,15 +217,15 @@ class Program:
     def _tensor_of(self, tensor: Any, place: int = -1) -> str:
         """The text for a tensor from outside."""
         owner = next((o for o in self._arguments if o.place == place or o.tensor is tensor), None)
-        return self._bind(tensor, "t") if owner is None else self._parameter(owner)
+        return self.bind(tensor, "t") if owner is None else self._parameter(owner)
 
-    def _text(self, a: Any) -> str:
+    def argument(self, a: Any) -> str:
         if isinstance(a, Value):
             return self._names[a]
         if type(a) in (tuple, list) and any(True for _ in graph.values_in(a)):
-            inner = "".join(f"{self._text(part)}, " for part in a)
+            inner = "".join(f"{self.argument(part)}, " for part in a)
             return f"({inner})" if type(a) is tuple else f"[{inner}]"
-        return self._bind(a, "a")
+        return self.bind(a, "a")
 
     def _tuple(self, values: Sequence[Any]) -> str:
         return f"({''.join(f'{self._names[v]}, ' for v in values)})"
@@ -185,32 +238,62 @@ class Program:
         elif op.contiguous:
             self._w(f"if not {name}.flags.c_contiguous: {name} = row_major({name})")
 
-    def _make(self, v: Value) -> str:
+    def make(self, v: Value) -> str:
         """The name of a new value; "_" for an argument that is given back."""
         if v.kind != graph.RESULT:
             return "_"
         return self._names.setdefault(v, _identifier(v.name))
 
+    # ---- what emitters ask for -----------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """Writes a line."""
+        self._w(text)
+
+    def out(self, v: Value) -> str:
+        """The text for the memory of a new value; "" for new memory."""
+        if v in self.plan.over:
+            return self._names[self.plan.over[v]]
+        slot = self.plan.slot(v)
+        return "" if slot is None else f"m{slot.number}"
+
+    def scratch(self, k: int) -> str:
+        """The text for memory that the instruction has asked for, or ""."""
+        slots = self.plan.scratch[self._number]
+        return f"m{slots[k].number}" if k < len(slots) and slots[k].place >= 0 else ""
+
+    def transposed(self, v: Value) -> str:
+        """The text for the transposed view of a matrix."""
+        name = self._names[v]
+        if not (v.kind == CAPTURED or v in self._once or self.plan.slot(v) is not None):
+            return f"{name}.T"
+        if (view := f"{name}_T") not in dict(self._views):
+            self._views.append((view, f"{name}.T"))
+        return view
+
     # ---- instructions ------------------------------------------------------------------------------
 
     def _Call(self, node: graph.Call) -> None:
         op, reads = node.op, node.reads
-        short = emitted(self._number, node, self._memory, self._text, self._bind)
-        if short is not None:
-            self._w(f"{self._make(node.outs[0])} = {short}")
+        emitter = self._emitters[self._number]
+        if emitter is not None:
+            emitter.write(self)
             return
         xp = namespace(*[v.array for v in reads]) if reads else np
         function = op.forward if op.cuda is None or xp is np else op.cuda
-        args = [self._bind(xp, "xp") if xp is not np else "np", *map(self._text, node.args)]
-        args += [f"{key}={self._text(value)}" for key, value in node.attributes.items()]
-        call = f"{self._bind(function, 'f_' + op.name)}({', '.join(args)})"
-        names = [self._make(v) for v in node.outs]
+        args = [self.bind(xp, "xp") if xp is not np else "np", *map(self.argument, node.args)]
+        args += [f"{key}={self.argument(value)}" for key, value in node.attributes.items()]
+        call = f"{self.bind(function, 'f_' + op.name)}({', '.join(args)})"
+        names = [self.make(v) for v in node.outs]
+        if node.outs[0] in self._once:
+            self._views.append((names[0], call))
+            return
         target = names[0] if op.single else f"({', '.join(names)},)"
         if op.saved:
             self._w(f"{target}, extras = {call}")
             for key, v in node.extras.items():
                 if isinstance(v, Value):
-                    self._w(f"{self._make(v)} = extras[{key!r}]")
+                    self._w(f"{self.make(v)} = extras[{key!r}]")
         else:
             self._w(f"{target} = {call}")
         for v in dict.fromkeys(v for v in node.outs if v.kind == graph.RESULT):
@@ -219,8 +302,7 @@ class Program:
     def _Group(self, node: graph.Group) -> None:
         for line in node.lines:
             self._w(f"# {line}")
-        call = grouped(self._number, node, self._memory, self._text, self._bind)
-        self._w(f"{', '.join(self._make(v) for v in node.outs)} = {call}")
+        write_group(self, node)
         self._fit_scalars(node)
         node.code.becomes(functools.partial(self._scope.__setitem__, self._known[id(node.code)]))
 
@@ -231,14 +313,14 @@ class Program:
                 self._w(f"if isinstance({self._names[v]}, generic): {self._names[v]} = asarray({self._names[v]})")
 
     def _FusedRule(self, node: graph.FusedRule) -> None:
-        made = iter([self._make(v) for v in node.outs])
+        made = iter([self.make(v) for v in node.outs])
         targets = [next(made) if gives else "_" for gives in node.gives]
-        call = f"{self._bind(node.rule, 'rule')}(RAW, {', '.join(map(self._text, node.given))})"
+        call = f"{self.bind(node.rule, 'rule')}(RAW, {', '.join(map(self.argument, node.given))})"
         self._w(f"{', '.join(targets)}, = {call}")
         self._fit_scalars(node)
 
     def _Copy(self, node: graph.Copy) -> None:
-        self._w(f"{self._make(node.outs[0])} = {self._names[node.source]}.copy()")
+        self._w(f"{self.make(node.outs[0])} = {self._names[node.source]}.copy()")
 
     def _Write(self, node: graph.Write) -> None:
         owner = self._owners.get(node.target.root)
@@ -253,11 +335,11 @@ class Program:
         self._w(f"write({tensor}, {self._names[node.target]}, {self._names[node.source]})")
 
     def _Draw(self, node: graph.Draw) -> None:
-        self._w(f"{self._make(node.outs[0])} = {self._bind(node.draw, 'draw')}({node.shape!r})._array")
+        self._w(f"{self.make(node.outs[0])} = {self.bind(node.draw, 'draw')}({node.shape!r})._array")
 
     def _Check(self, node: graph.Check) -> None:
         shown = "".join(f", wrap({self._names[v]})" for v in node.shown)
-        self._w(f"{self._bind(node.test, 'test')}({self._names[node.value]}{shown})")
+        self._w(f"{self.bind(node.test, 'test')}({self._names[node.value]}{shown})")
 
     def _Look(self, node: graph.Look) -> None:
         """Does nothing."""
@@ -274,15 +356,15 @@ class Program:
             self._w(f"set_grad({self._tensor_of(node.tensor, node.place)}, {array})")
 
     def _Routine(self, node: graph.Routine) -> None:
-        call = f"{self._bind(node.run, 'routine')}()"
-        self._w(f"{self._make(node.outs[0])} = {call}._array" if node.outs else call)
+        call = f"{self.bind(node.run, 'routine')}()"
+        self._w(f"{self.make(node.outs[0])} = {call}._array" if node.outs else call)
 
     # ---- runs --------------------------------------------------------------------------------------
 
     def __call__(self, *given: Any) -> Any:
         """Runs the program; an error of a forward becomes what eager code raises."""
         try:
-            return self.run(*given)
+            return on_one_thread(self.run, *given) if self._on_one_thread else self.run(*given)
         except _EXPLAINED as error:
             raise self._explained(error) from None
 
@@ -297,7 +379,7 @@ class Program:
 
 def _identifier(name: str) -> str:
     text = re.sub(r"\W", "_", name)
-    return f"{text}_" if keyword.iskeyword(text) or text in ("np", "RAW", "write", "_", "asarray") else text
+    return f"{text}_" if keyword.iskeyword(text) or text in _OWN or re.fullmatch(r"m\d+", text) else text
 
 
 def _is_literal(value: Any) -> bool:

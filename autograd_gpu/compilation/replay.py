@@ -11,7 +11,7 @@ from ..core.tensor import Tensor, alias, wrap
 from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, Output, Trace, Value
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
 from .passes import dead, fused, simplify
 from .program import Program
 from .record import again
@@ -38,6 +38,12 @@ class Replay:
         at = {v: i for i, v in enumerate(shown)}
         self._makers = [(-1 if o.value is None else at.get(o.value, -1), self._maker(i, o))
                         for i, o in enumerate(trace.outputs)]
+        trace.grads_at_entry, trace.guards = {}, []
+        for output in trace.outputs:
+            output.tensor = None
+        for v in trace.values:
+            if v.kind in (RESULT, GRAD, TANGENT):  # what the traced call has made lives no longer than without a trace
+                v.forget()
 
     def _partition(self, shown: list[Value]) -> None:
         """Makes the program of the call, which returns `shown` and what the backward outside needs besides."""
@@ -61,8 +67,10 @@ class Replay:
         self._numbers = [i for i, _ in trace.tangents]
         self._kept_results = [i for i in self._numbers if self._root_of(i) in roots]
         # Places among the leaves, or -1, and tensors: the inputs of the backward, those with zeros, and what it reads.
-        self._behind = [[(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values]
-                        for values in ([v for v, _ in trace.gradients], trace.zeros, self._kept)]
+        behind = [v for v, _ in trace.gradients], trace.zeros, self._kept
+        self._behind: list[list[tuple[int, Any]]] = [
+            [(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values] for values in behind
+        ]
         self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -82,18 +90,18 @@ class Replay:
             self._link(leaves, given, results, arrays[self._count :], snapshot)
         return results[0] if self._simple else self._spec.unflatten(results)
 
-    def _run(self, given: list[Any]) -> Any:
+    def _run(self, given: Sequence[Any]) -> Any:
         """The arrays that the program returns."""
         return self.program(*given)
 
     # ---- backward outside --------------------------------------------------------------------------
 
-    def _link(self, leaves: Sequence[Any], given: list[Any], results: list[Any], saved: Any, snapshot: Any) -> None:
+    def _link(self, leaves: Sequence[Any], given: Sequence[Any], results: list[Any], saved: Any, snapshot: Any) -> None:
         """Gives the results their node."""
         numbers = self._numbers
         linked = [results[i] for i in numbers]
         inputs, zeros, kept = [
-            [tensor if place < 0 else leaves[place] for place, tensor in group] for group in self._behind
+            [leaves[place] if tensor is None else tensor for place, tensor in group] for group in self._behind
         ]
         if self.trace.freed:  # nothing reads what was saved
             CompiledBackward(linked, inputs, zeros, (), None, _freed)
@@ -113,7 +121,7 @@ class Replay:
         run = again(self._fn, self._structure, leaves, numbers)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
-    def _runner(self, given: list[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
+    def _runner(self, given: Sequence[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
         """What runs a program of the backward of one call, with the gradients of its results."""
         return lambda program, gs: program(*given, *saved, *gs)
 

@@ -213,7 +213,7 @@ class GraphedReplay(Replay):
         return "its random numbers are drawn again for derivatives of higher order; call backward inside of it" \
             if self._draws and trace.tangents else None
 
-    def _run(self, given: list[Any]) -> Any:
+    def _run(self, given: Sequence[Any]) -> Any:
         self._last = None
         if self._unfit is not None or capture.is_capturing():
             return super()._run(given)
@@ -239,7 +239,7 @@ class GraphedReplay(Replay):
         self._last = static
         return arrays
 
-    def _capture(self, given: list[Any]) -> StaticProgram:
+    def _capture(self, given: Sequence[Any]) -> StaticProgram:
         static = StaticProgram(self, given)
         self._made = [*self._made[-MOST + 1 :], static]
         self.graph = f"{len(self._made)} CUDA graph{'s'[: len(self._made) > 1]}"
@@ -255,7 +255,7 @@ class GraphedReplay(Replay):
     def _warn(self) -> None:
         warn_user(f"{self._name} runs without a CUDA graph: {self._unfit}")
 
-    def _runner(self, given: list[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
+    def _runner(self, given: Sequence[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
         held = Held(given, saved, self._last)
         if self._last is not None:
             self._pending = weakref.ref(held)

@@ -11,8 +11,9 @@ Where PyTorch's programs see the difference, Module looks as PyTorch's:
   its own is asked for registered attributes, for which `__getattribute__` is replaced.
 
 The library itself reads attributes by `read`, which asks neither, and does not create the dict of an instance, which
-makes later reads slower (19 ns instead of 8). Whatever sets or deletes an attribute counts it in `ModuleChanges`, after
-it: a compiled call looks at the modules that it uses if the number is another one. Private names begin with `_ag_`, to avoid clashes with users' subclasses.
+makes later reads slower (19 ns instead of 8). Whatever sets or deletes an attribute counts that in `ModuleChanges`,
+afterwards: a compiled call looks at the modules that it uses only if the number is another one. Private names begin
+with `_ag_`, to avoid clashes with users' subclasses.
 """
 
 from __future__ import annotations

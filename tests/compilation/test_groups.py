@@ -68,7 +68,8 @@ def test_a_formula_has_the_bits_of_the_forward(name):
                 continue
             group = fuse._group(fuse._Unit(0, [node], [parts.by_node[node]], parts.by_node[node].key), node.outs)
             code = fuse._code(group, parts)
-            same_bits(code.code([v.array for v in group.args], code.constants)[0], out)
+            with np.errstate(all="ignore"):
+                same_bits(code.code([v.array for v in group.args], code.constants)[0], out)
             if dtype == np.float32:  # test_llvm_code.py has float64
                 code.switch.compile(np.dtype(dtype))
                 same_bits(code.switch([v.array for v in group.args], ())[0], out)
@@ -319,7 +320,7 @@ def test_the_text_shows_formulas_and_lines_of_code():
     line = f.__code__.co_firstlineno
     assert compiled.print_readable(print_output=False) == f"""def f(t_x):
     x = t_x._array
-    if OBSERVERS: launched(1)
+    if observers: count()
     # mul = x * x  [{__file__}:{line + 1}]
     # add = mul + 1  [{__file__}:{line + 1}]
     # silu = add * sigmoid(add)  [{__file__}:{line + 2}]

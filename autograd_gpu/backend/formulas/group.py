@@ -26,7 +26,7 @@ class GroupCode:
     """Computes the outputs of arrays of `shape`; they are row-major.
 
     The arguments are inputs, the last of them of that shape, then numbers as arrays of one element. `out` has an array,
-    or None, for each output; NumPy code does without. `becomes(f)` tells what takes the place of this object once there
+    or None, for each output. `becomes(f)` tells what takes the place of this object once there
     is native code.
     """
 
@@ -50,9 +50,15 @@ class GroupCode:
             if self.switch.is_ready(self.dtype):
                 self._settle(self.switch.runs[self.dtype])
         if results is None:
-            results = self.code(inputs, (*[n.reshape(()) for n in numbers], *self.constants))
+            with np.errstate(all="ignore"):  # as native code
+                results = self.code(inputs, (*[n.reshape(()) for n in numbers], *self.constants))
             results = [r if r.flags.c_contiguous else row_major(r) for r in results]
-            results = [r.copy() if any(r is other for other in results[:k]) else r for k, r in enumerate(results)]
+            results = [r.copy() if any(r is x for x in (*arrays, *results[:k])) else r for k, r in enumerate(results)]
+        if out is not None:
+            for result, target in zip(results, out, strict=True):
+                if target is not None:
+                    target[...] = result
+            results = [result if target is None else target for result, target in zip(results, out, strict=True)]
         return results[0] if self.outputs == 1 else results
 
     def _settle(self, kernel: Any) -> None:

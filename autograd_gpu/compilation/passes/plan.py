@@ -1,12 +1,13 @@
 """plan: where the results of a program lie: in memory of the program, over an operand that dies, or in new memory.
 
 Memory of the program is one block, in which results that are not alive at the same time share bytes. Results, `.grad`s
-and what a backward reads are always new. The peak is at most that of the instructions run in order, each result in
-memory of its own until its last use.
+and what a backward reads are always new. The block stays between calls, so it is made only as large as keeps the peak
+of a run at most an eighth above that of the instructions in order, each result in memory of its own until its last use.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ...backend.cpu.pool import SMALLEST as LARGE
-from ...backend.cpu.pool import owns
 from ..graph import RESULT, Node, Routine, SetGrad, Value
 
 GRAIN = 64  # bytes, to which places are rounded up
+LITTLE = 1 << 16  # bytes of a block that no peak forbids
 
 
 @dataclass(eq=False)
@@ -35,10 +36,7 @@ class Slot:
     @property
     def nbytes(self) -> int:
         """Its size in bytes, rounded up."""
-        size = self.dtype.itemsize
-        for n in self.shape:
-            size *= n
-        return -(-size // GRAIN) * GRAIN
+        return -(-math.prod(self.shape) * self.dtype.itemsize // GRAIN) * GRAIN
 
 
 class Plan:
@@ -53,19 +51,19 @@ class Plan:
         self, nodes: Sequence[Node], emitters: Sequence[Any], returns: Iterable[Value], fixed: set[int],
         fresh: set[Value],
     ) -> None:  # fmt: skip
-        self._fixed, self._fresh = fixed, fresh
-        self._last = last_uses(nodes, returns)
-        self._escaping = escaping(nodes, returns)
+        self.root = roots(nodes)
+        self._fixed, self._fresh = {self.root.get(r, r) for r in fixed}, fresh
+        self._last = self.last_uses(nodes, returns)
+        self._escaping = self.escaping(nodes, returns)
         self.over: dict[Value, Value] = {}  # by result: the operand in whose memory it is put
         self.scratch: dict[int, list[Slot]] = {}  # by number of the instruction: memory that it needs for itself
         self._slots: dict[Value, Slot] = {}
-        self._of_root: dict[int, Slot] = {}
         for i, (node, emitter) in enumerate(zip(nodes, emitters, strict=True)):
             if emitter is not None:
                 self._assign(i, node, emitter)
         slots = {id(s): s for s in (*self._slots.values(), *(s for made in self.scratch.values() for s in made))}
         within = [s for s in slots.values() if self._may_be_placed(s)]
-        most = peak(nodes, self._last)
+        most = max(int(1.125 * self.peak(nodes)), LITTLE)
         self.size = place(within)
         while within and self.size + self._beside(nodes, within) > most:
             largest = max(within, key=lambda s: s.nbytes)
@@ -73,19 +71,25 @@ class Plan:
             within.remove(largest)
             self.size = place(within)
         self.placed = sorted(within, key=lambda s: s.begin)
-        for number, slot in enumerate(self.placed):
-            slot.number = number
+        self.arrays: list[tuple[int, tuple[int, ...], np.dtype]] = []  # by number: place, shape and dtype
+        for slot in self.placed:
+            key = slot.place, slot.shape, slot.dtype
+            if key not in self.arrays:
+                self.arrays.append(key)
+            slot.number = self.arrays.index(key)
 
     def _assign(self, i: int, node: Node, emitter: Any) -> None:
+        free = [u for u in emitter.over if all(w is u or self.root_of(w) != self.root_of(u) for w in node.reads)]
         for v in emitter.outs:
-            operand = next((u for u in emitter.over if self._may_take(i, u, v)), None) if v is emitter.outs[0] else None
+            operand = next((u for u in free if self._may_take(i, u, v)), None)
             if operand is not None:
                 self.over[v] = operand
+                free.remove(operand)
             slot = None if operand is None else self._slots.get(operand)
             if slot is None:
                 slot = Slot(v.shape, v.dtype, i, i)
             self._slots[v] = slot
-            slot.end = max(slot.end, self._last.get(v.root, i))
+            slot.end = max(slot.end, self._last[self.root_of(v)])
             slot.values.append(v)
             if operand is not None:
                 slot.values.append(operand)
@@ -94,65 +98,76 @@ class Plan:
     def _may_take(self, i: int, u: Value, v: Value) -> bool:
         """Whether v may be put into the memory of u, an operand of instruction i."""
         alike = u.shape == v.shape and u.dtype == v.dtype and u.array.strides == v.array.strides
-        return alike and u.kind == RESULT and (u in self._fresh or u in self._slots) and self._last[u.root] == i and (
-            is_whole(u) and is_whole(v) and u.root not in self._fixed and v.root not in self._fixed
+        return alike and u.kind == RESULT and (u in self._fresh or u in self._slots) and (
+            self._last[self.root_of(u)] == i and u.is_whole and v.is_whole
+            and self.root_of(u) not in self._fixed and self.root_of(v) not in self._fixed
         )  # fmt: skip
 
     def _may_be_placed(self, slot: Slot) -> bool:
-        own = all(v in self._slots and is_whole(v) and v.array.flags.c_contiguous and v.root not in self._fixed
-                  and v.root not in self._escaping for v in slot.values)
+        own = all(v in self._slots and v.is_whole and type(v.array) is np.ndarray and v.array.flags.c_contiguous
+                  and self.root_of(v) not in self._fixed and self.root_of(v) not in self._escaping for v in slot.values)
         return own and 0 < slot.nbytes < LARGE
 
     def _beside(self, nodes: Sequence[Node], within: Sequence[Slot]) -> int:
         """The peak of what is not in the block."""
-        inside = {v.root for slot in within for v in slot.values}
-        return peak(nodes, self._last, inside | {v.root for v in self.over})
+        return self.peak(nodes, {self.root_of(v) for v in (*self.over, *(v for slot in within for v in slot.values))})
 
     def slot(self, v: Value) -> Slot | None:
         """The slot of a value in the block of the program, or None."""
         slot = self._slots.get(v)
         return slot if slot is not None and slot.place >= 0 else None
 
+    def root_of(self, v: Value) -> int:
+        """Identifies the memory of a value."""
+        return self.root.get(v.root, v.root)
 
-def is_whole(v: Value) -> bool:
-    """Whether a value is all of its memory."""
-    return v.array.base is None or owns(v.array)
+    def last_uses(self, nodes: Sequence[Node], returns: Iterable[Value]) -> dict[int, int]:
+        """By root of memory: the last instruction that touches it; the number of all for what is returned."""
+        last = {self.root_of(v): i for i, node in enumerate(nodes) for v in (*node.reads, *node.made())}
+        return {**last, **{self.root_of(v): len(nodes) for v in returns}}
+
+    def escaping(self, nodes: Sequence[Node], returns: Iterable[Value]) -> set[int]:
+        """The roots of memory that somebody keeps after the call: results, `.grad`s, and what a routine gets."""
+        kept = [v for node in nodes if isinstance(node, (SetGrad, Routine)) for v in (*node.reads, *node.made())]
+        return {self.root_of(v) for v in (*returns, *kept)}
+
+    def peak(self, nodes: Sequence[Node], without: Iterable[int] = ()) -> int:
+        """The most bytes of results that are alive at a time, each in memory of its own until its last use."""
+        left, most, alive = set(without), 0, 0
+        dying: dict[int, int] = {}
+        for i, node in enumerate(nodes):
+            for v in node.made():
+                root = self.root_of(v)
+                if v.kind == RESULT and root not in left:
+                    left.add(root)
+                    size = -(-v.array.nbytes // GRAIN) * GRAIN
+                    alive += size
+                    dying[self._last[root]] = dying.get(self._last[root], 0) + size
+            most = max(most, alive)
+            alive -= dying.get(i, 0)
+        return most
 
 
-def last_uses(nodes: Sequence[Node], returns: Iterable[Value]) -> dict[int, int]:
-    """By root of memory: the last instruction that touches it; the number of all for what is returned."""
-    last: dict[int, int] = {}
-    for i, node in enumerate(nodes):
-        for v in (*node.reads, *node.made()):
-            last[v.root] = i
-    last.update((v.root, len(nodes)) for v in returns)
-    return last
+def roots(nodes: Sequence[Node]) -> dict[int, int]:
+    """By root in the trace: the root in a run, of memory that a run may share though the trace did not.
 
+    A pass may have put the memory of one call in the place of another one's, of which a view was made.
+    """
+    root: dict[int, int] = {}
 
-def escaping(nodes: Sequence[Node], returns: Iterable[Value]) -> set[int]:
-    """The roots of memory that somebody keeps after the call: results, `.grad`s, and what a routine gets."""
-    found = {v.root for v in returns}
+    def find(r: int) -> int:
+        while r in root:
+            r = root[r]
+        return r
+
     for node in nodes:
-        if isinstance(node, (SetGrad, Routine)):
-            found.update(v.root for v in (*node.reads, *node.made()))
-    return found
-
-
-def peak(nodes: Sequence[Node], last: dict[int, int], without: Iterable[int] = ()) -> int:
-    """The most bytes of results that are alive at a time, if each is in memory of its own until its last use."""
-    sizes: dict[int, int] = {}
-    left = set(without)
-    most = alive = 0
-    dying: dict[int, list[int]] = {}
-    for i, node in enumerate(nodes):
         for v in node.made():
-            if v.kind == RESULT and v.root not in sizes and v.root not in left:
-                sizes[v.root] = -(-v.array.nbytes // GRAIN) * GRAIN
-                alive += sizes[v.root]
-                dying.setdefault(last[v.root], []).append(v.root)
-        most = max(most, alive)
-        alive -= sum(sizes[root] for root in dying.get(i, ()))
-    return most
+            if not v.is_whole:
+                for u in node.reads:
+                    a, b = find(v.root), find(u.root)
+                    if a != b:
+                        root[a] = b
+    return {r: find(r) for r in root}
 
 
 def place(slots: Sequence[Slot]) -> int:

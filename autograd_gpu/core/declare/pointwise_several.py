@@ -188,7 +188,8 @@ def words_of(family: Several, scalars: Sequence[str] = ()) -> dict[str, Any]:
     scope |= {f"RESULT_{name}": family.with_numbers((name,)).codes((VALUE,)) for name in scalars}
     exec(compile(source, file, "exec"), scope)
     zeros = {f"grad_{name}": ZERO for name in family.inputs if family.expression(name) is NOTHING}
-    words = ("forward", "cuda", "fused", "fused_cuda")
+    scope["formula"] = family.formula.function  # for compiled calls
+    words = ("forward", "cuda", "formula", "fused", "fused_cuda")
     return {**{k: v for k, v in scope.items() if k in words or k.startswith("grad_")}, **zeros}
 
 

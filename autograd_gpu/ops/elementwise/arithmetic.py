@@ -253,7 +253,6 @@ class addcmul:
     parameter_names = ("input", "tensor1", "tensor2")
     types, numbers = PROMOTE, True
     numbers_first = True
-    def formula(x, a, b, *, value=1): return x + a * b if value == 1 else x + a * b * value
     public = methods = inplace = True
 
 
@@ -270,7 +269,6 @@ class addcdiv:
     types, numbers = FLOAT, True
     wide_rules = True
     numbers_first = True
-    def formula(x, a, b, *, value=1): return x + a / b if value == 1 else x + a / b * value
     public = methods = inplace = no_lossy_save = True
 
 
