@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import compress
 from operator import attrgetter, is_, is_not
 from typing import Any
 
 from ..core.graph.node import has_hooks
+from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.tracing import ModuleChanges
+from ..core.tensor import Parameter, Tensor
 from .graph import Trace
-from .watching import MISSING, AttributeItem, CellItem, Item, NoHooks
+from .watching import LONGEST, MISSING, AttributeItem, CellItem, Item, NoHooks
 
 _ARRAY, _NODE, _EXTRA = attrgetter("_array"), attrgetter("_fn"), attrgetter("extra")
 
@@ -36,7 +39,10 @@ class Guards:
         places = {id(v.tensor): v.place for v in trace.arguments}
         outside = {id(x) for x, _ in trace.outside}
         captured = [(x, node) for x, node in trace.outside if id(x) not in places]
-        self._captured = [x for x, _ in captured]
+        known = {*places, *(id(x) for x, _ in captured)}
+        held = {id(x): x for item in items for x in _tensors_in(item.expected) if id(x) not in known}
+        # Those that have a node to compare first; then those that code names, of which it may have used an alias.
+        self._captured = [*(x for x, _ in captured), *held.values()]
         self._arrays = [x._array for x in self._captured]
         self._nodes = [node for _, node in captured]
         self._with_extra = [node for node in self._nodes if node is not None]
@@ -90,6 +96,16 @@ class Guards:
                 return f"{item.name} has changed"
         self._changes = changes
         return None
+
+
+def _tensors_in(x: Any, depth: int = 3) -> Iterator[TensorBase]:
+    """x, if it is a tensor, or those in a list, tuple or dict."""
+    if isinstance(x, TensorBase):
+        if type(x) in (Tensor, Parameter):  # the array of others is made when it is asked for
+            yield x
+    elif depth and type(x) in (list, tuple, dict) and len(x) <= LONGEST:
+        for part in x.values() if type(x) is dict else x:
+            yield from _tensors_in(part, depth - 1)
 
 
 def _shown(tensors: Any, of: Any, expected: Any) -> str:
