@@ -107,7 +107,7 @@ def calls_of_all_kinds():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that one stays eager
-        for _ in range(5):
+        for _ in range(70):  # native code is there from the 64th call on
             run()
     assert step.counts.compiled >= 1, step.explain()
     assert forward.counts.compiled >= 1

@@ -312,7 +312,7 @@ def recurrent(on, dtype, _):
 
 
 FAMILIES = [
-    bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather, layer_norm,
+    bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather, group, layer_norm,
     list_norm, optimizer_step, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
