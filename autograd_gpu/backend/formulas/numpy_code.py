@@ -76,7 +76,7 @@ class NumpyCode:
         bits = np.dtype(f"u{self.dtype.itemsize}")
         scope: dict[str, Any] = {
             **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
-            "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
+            "clip": np.clip, "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
             "BITS": bits, "ONE": np.asarray(1, self.dtype).view(bits), **library,
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
