@@ -591,7 +591,7 @@ template <typename W> struct Hardsigmoid {
     static constexpr int INPUTS = 1, OUTPUTS = 1;
     W unused;
     __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
-        y[0] = minimum(maximum(x[0] + W(3), W(0)), W(6)) * W(0.16666666666666666);
+        y[0] = (minimum(maximum(x[0], W(-3)), W(3)) + W(3)) * W(0.16666666666666666);
     }
 };
 
@@ -609,7 +609,7 @@ template <typename W> struct Hardswish {
     static constexpr int INPUTS = 1, OUTPUTS = 1;
     W unused;
     __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
-        y[0] = x[0] * (minimum(maximum(x[0] + W(3), W(0)), W(6)) * W(0.16666666666666666));
+        y[0] = x[0] * ((minimum(maximum(x[0], W(-3)), W(3)) + W(3)) * W(0.16666666666666666));
     }
 };
 

@@ -27,7 +27,6 @@ FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 15  # elements
 SHORT = 5  # instructions up to which a block has SHARED_BLOCK elements, so that calls of NumPy do not count
 CALM = frozenset(("minimum", "maximum", "tanh", "neg", "abs", "sigmoid", "normal_cdf"))  # without errors of arithmetic
-PLAIN = CALM | {"add", "sub", "mul"}  # the formula as written has the errors: floating_point.py hides their warnings
 WIDE = 1 << 16  # elements of half types that are converted at a time, for which arrays are allocated
 Vectors = Sequence[np.ndarray]
 
@@ -69,7 +68,7 @@ class NumpyCode:
         self.scratch = threading.local()
         self.passes_inputs = any(o.kind == "i" for o in program.outputs)
         self.step = SHARED_BLOCK if len(program.instructions) <= SHORT else BLOCK
-        self.is_calm = all(i.op in PLAIN for i in program.instructions)
+        self.is_calm = all(i.op in CALM for i in program.instructions)
         # The numbers that `block` reads as vectors, by their places among numbers and constants.
         self.wide = [a.place + (a.kind == "c") * len(program.numbers) for a in writer.wide]
         library = _of_scipy(program)
@@ -77,8 +76,8 @@ class NumpyCode:
         bits = np.dtype(f"u{self.dtype.itemsize}")
         scope: dict[str, Any] = {
             **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
-            "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
-            "__name__": __name__, "BITS": bits, "ONE": np.asarray(1, self.dtype).view(bits), **library,
+            "clip": np.clip, "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
+            "BITS": bits, "ONE": np.asarray(1, self.dtype).view(bits), **library,
         }  # fmt: skip
         file = f"<formula {name} for {self.dtype}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)

@@ -59,6 +59,19 @@ def _scaled(program: Program) -> dict[int, tuple[Operand, Operand, Operand]]:
     return result
 
 
+def _limited(program: Program) -> set[int]:
+    """The minima of a maximum before, both with a constant other than 0: of zeros the sign depends on the function."""
+    uses = Counter([*program.outputs, *[a for i in program.instructions for a in i.args]])
+    result = set()
+    for k, (op, args) in enumerate(program.instructions):
+        before = Operand("t", k - 1)
+        if op == "minimum" and args[0] == before and uses[before] == 1 and program.instructions[k - 1].op == "maximum":
+            limits = [program.instructions[k - 1].args[1], args[1]]
+            if all(a.kind == "c" and program.constants[a.place] for a in limits):
+                result.add(k)
+    return result
+
+
 class BlockWriter:
     """Writes the lines of `block`.
 
@@ -72,11 +85,13 @@ class BlockWriter:
         self.floats, self.flags = _Registers("f", [f"o{k}" for k in range(len(program.outputs))]), _Registers("b")
         self.places: dict[Operand, str] = {}
         self.own = {o: f"o{k}" for k, o in reversed([*enumerate(program.outputs)]) if o.kind == "t"}
-        self.scaled = _scaled(program)
-        skipped = {side.place for _, side, _ in self.scaled.values()}
+        self.scaled, self.limited = _scaled(program), _limited(program)
+        skipped = {side.place for _, side, _ in self.scaled.values()} | {k - 1 for k in self.limited}
         for k, instruction in enumerate(program.instructions):
             if k in self.scaled:
                 self._scale(k, *self.scaled[k])
+            elif k in self.limited:
+                self._limit(k, program.instructions[k - 1].args, instruction.args[1])
             elif instruction.op == "select":
                 self._select(k, instruction)
             elif k not in skipped:
@@ -110,6 +125,14 @@ class BlockWriter:
         self._give_back(k, instruction.args)
         result = self.places[Operand("t", k)] = self._take(Operand("t", k), instruction)
         self.lines.append(f"{called(instruction.op)}({', '.join(args)}, out={result})")
+
+    def _limit(self, k: int, lower: Sequence[Operand], upper: Operand) -> None:
+        """minimum(maximum(x, lower), upper) in one pass."""
+        x, low = lower
+        place = self._place(x)
+        self._give_back(k - 1, [x])
+        out = self.places[Operand("t", k)] = self._take(Operand("t", k), self.program.instructions[k])
+        self.lines.append(f"clip({place}, {low}, {upper}, out={out})")
 
     def _as_vector(self, number: Operand) -> str:
         if number not in self.wide:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import kernels
-from ...backend.arrays.dtypes import FLOATS
+from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS
 from ...backend.formulas.cuda_code import Functor, elementwise
 from ...backend.formulas.derivative import times
 from ...backend.formulas.expression import INFIX, Expression, element, inputs_of, on_host, ordered, rebuilt, text
@@ -183,7 +183,8 @@ def words_of(family: Several, scalars: Sequence[str] = ()) -> dict[str, Any]:
     """
     file, source = f"<op {family.name}>", _source(family, scalars)
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    scope: dict[str, Any] = {"FAMILY": family, "RESULT": family.codes((VALUE,)), "ndarray": np.ndarray}
+    scope: dict[str, Any] = {"FAMILY": family, "RESULT": family.codes((VALUE,)), "ndarray": np.ndarray, "FEW": FEW,
+                             "FULL_FLOATS": FULL_FLOATS, "__name__": __name__}  # fmt: skip
     scope |= {f"default_{name}": default for name, default in family.attributes.items()}
     scope |= {f"RESULT_{name}": family.with_numbers((name,)).codes((VALUE,)) for name in scalars}
     exec(compile(source, file, "exec"), scope)
@@ -198,7 +199,7 @@ def _source(family: Several, scalars: Sequence[str]) -> str:
     keywords = f", *{_listed([f'{a}=default_{a}' for a in attributes])}" if attributes else ""
     listed, arrays, numbers = _listed(attributes), _mapping(names), _mapping(attributes)
     head = f"xp, {', '.join(names)}{keywords}"
-    lines = [f"def forward({head}):", *_branch("RESULT", names, attributes)]
+    lines = [f"def forward({head}):", *_few(family), *_branch("RESULT", names, attributes)]
     for scalar in scalars:
         rest = [n for n in names if n != scalar]
         lines += _branch(f"RESULT_{scalar}", rest, [scalar, *attributes], f"type({scalar}) in (float, int) and ")
@@ -218,9 +219,26 @@ def _source(family: Several, scalars: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def _few(family: Several) -> list[str]:
+    """Computes few floats with Python's operators, if the formula is arithmetic: a microsecond less than by code."""
+    x = family.inputs[0]
+    if not _is_arithmetic(family.expression(VALUE)):
+        return []
+    kinds, dtypes = _alike(family.inputs)
+    return [
+        f"    if {kinds} is ndarray and {dtypes} and {x}.size <= FEW and {x}.dtype in FULL_FLOATS:",
+        f"        return {_written(family, VALUE)}",
+    ]
+
+
+def _alike(names: Sequence[str]) -> list[str]:
+    """The types of arrays, and their dtypes, as compared ones."""
+    return [" is ".join([form.format(n) for n in names]) for form in ("type({})", "{}.dtype")]
+
+
 def _branch(codes: str, names: Sequence[str], numbers: Sequence[str], condition: str = "") -> list[str]:
     """Runs the code for arrays of one dtype."""
-    kinds, dtypes = [" is ".join([form.format(n) for n in names]) for form in ("type({})", "{}.dtype")]
+    kinds, dtypes = _alike(names)
     return [
         f"    if {condition}{kinds} is ndarray and {dtypes}:",
         f"        code, values = {codes}[{names[0]}.dtype{_listed(numbers)}]",
@@ -236,12 +254,16 @@ def _mapping(names: Sequence[str]) -> str:
     return f"{{{', '.join([f'{n!r}: {n}' for n in names])}}}"
 
 
+def _is_arithmetic(e: Expression) -> bool:
+    return {part.op for part in ordered([e]) if part.args} <= {*INFIX, "neg"}
+
+
 def _written(family: Several, name: str) -> str:
-    """The rule of an input as Python; without the factors that are numbers of the value 1."""
+    """The value, or the rule of an input, as Python; without the factors that are numbers of the value 1."""
     rule = family.expression(name)
-    if others := {e.op for e in ordered([rule]) if e.args} - {*INFIX, "neg"}:
-        raise OpDeclarationError(f"op {family.name}: the derivative by {name} has {', '.join(sorted(others))}; only "
-                                 "arithmetic makes rules")
+    if not _is_arithmetic(rule):
+        raise OpDeclarationError(f"op {family.name}: the derivative by {name} is {text(rule)}; only arithmetic makes "
+                                 "rules")
     ones = tuple(family.attributes)
     short = family.expression(name, ones)
     if not ones or short is rule:

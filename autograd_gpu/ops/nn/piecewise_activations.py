@@ -198,7 +198,7 @@ def _hardsigmoid_slope(x: Any) -> Any:
 
 @formulas.with_derivative(_hardsigmoid_slope)
 def _hardsigmoid(x: Any) -> Any:
-    return formulas.minimum(formulas.maximum(x + 3, 0), 6) * (1 / 6)
+    return (formulas.minimum(formulas.maximum(x, -3), 3) + 3) * (1 / 6)
 
 
 @pointwise

@@ -14,7 +14,7 @@ from scalar_formulas import EXPRESSIONS, FORMULAS
 
 from autograd_gpu.backend.cpu import rows
 from autograd_gpu.backend.cpu.rows import SHARED_BLOCK
-from autograd_gpu.backend.formulas.expression import element, maximum, number, select, softplus
+from autograd_gpu.backend.formulas.expression import element, maximum, minimum, number, select, softplus
 from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.formulas.native import switch
 from autograd_gpu.backend.formulas.numpy_code import BLOCK, FEW, WIDE, NumpyCode
@@ -186,3 +186,13 @@ def test_a_select_between_a_value_and_its_multiple(dtype):
         both_forms(code, [values(FEW + 100, dtype), values(FEW + 100, dtype, seed=1)], code.numbers(k=-1.5))
     shared = code_of([select(x > 0, y, y * k) + y * k], ["x", "y"], dtype)
     both_forms(shared, [values(FEW + 100, dtype), values(FEW + 100, dtype, seed=1)], shared.numbers(k=-1.5))
+
+
+def test_two_limits_are_one_pass():
+    limited = maximum(x * 2, -1.5)
+    code = code_of([minimum(limited, 0.75) * 2 + y * 0], ["x", "y"])
+    assert "clip(o0, c1, c2, out=o0)" in source(code.program)
+    extremes = np.resize(np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.375, -0.75, 1e-42]), FEW + 100)
+    both_forms(code, [extremes, values(FEW + 100)], code.numbers())
+    for other in (minimum(maximum(x, 0), 6), minimum(limited, 0.75) + limited, minimum(maximum(x, k), 0.75)):
+        assert "clip" not in source(lowered([other], ["x"]))

@@ -83,7 +83,7 @@ def declared(**body):
     ({"formula": lambda z: z}, "the element of its formula is to be named x"),
     ({"formula": lambda a, b: a + b, "by_result": lambda out: out}, "by_result is for a formula of one element"),
     ({"formula": lambda a, b, *, option=True: a + b}, "a formula of several elements has no options"),
-    ({"formula": lambda a, b: a * language.exp(b)}, "the derivative by a has exp; only arithmetic makes rules"),
+    ({"formula": lambda a, b: a * language.exp(b)}, r"the derivative by a is g \* exp\(b\); only arithmetic"),
     ({"formula": lambda x: x, "by_result": lambda x: x}, "by_result is a formula of the result, out"),
     ({"derivative_of": ag.silu, "check": lambda: None}, "check belongs to the block with the formula"),
 ])  # fmt: skip

@@ -47,6 +47,13 @@ def test_values(name, words, dtype, size):
     np.testing.assert_allclose(result, expected, rtol=4 * rounding, atol=16 * rounding)
 
 
+@pytest.mark.parametrize(("name", "words"), CASES)
+def test_few_elements_have_the_bits_of_many(name, words):
+    operands = arrays(FEW + 9)
+    whole = getattr(RAW, name)(*operands, **words)
+    np.testing.assert_array_equal(getattr(RAW, name)(*[a[:100] for a in operands], **words), whole[:100])
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 1), (1, 2)])
 @pytest.mark.parametrize(("name", "words"), CASES)
