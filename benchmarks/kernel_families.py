@@ -322,13 +322,17 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "random_numbers of Normal": _random_numbers("Normal"),
     "random_bits": _random_bits,
     "random_integers": _random_integers,
-    "sgd_step": _over_lists("p", "g", _step(formulas.sgd, _SGD)),
-    "sgd_step with momentum": _over_lists("pb", "g", _step(formulas.sgd, _SGD, "momentum_buffer")),
-    "adam_step": _over_lists("pmv", "g", _step(formulas.adam, _ADAM, *_MEANS)),
-    "adam_step with amsgrad": _over_lists("pmvt", "g", _step(formulas.adam, _ADAM, *_MEANS, "max_exp_avg_sq")),
-    "foreach of one": _foreach("mul", 1, 1.0),
-    "foreach of two": _foreach("add", 2, 1.0),
-    "foreach of three": _foreach("addcmul", 3, 1.0),
+    "foreach of a step without state": _over_lists("p", "g", _step(formulas.sgd, _SGD)),
+    "foreach of a step with one state": _over_lists(
+        "pb", "g", _step(formulas.sgd, _SGD, "momentum_buffer")
+    ),
+    "foreach of a step with two states": _over_lists("pmv", "g", _step(formulas.adam, _ADAM, *_MEANS)),
+    "foreach of a step with three states": _over_lists(
+        "pmvt", "g", _step(formulas.adam, _ADAM, *_MEANS, "max_exp_avg_sq")
+    ),
+    "foreach of one list": _foreach("mul", 1, 1.0),
+    "foreach of two lists": _foreach("add", 2, 1.0),
+    "foreach of three lists": _foreach("addcmul", 3, 1.0),
     "list_norm": _list_norm,
     "limit_norm": _limit_norm,
     "quantize to float8": _quantize(float8_e4m3fn),

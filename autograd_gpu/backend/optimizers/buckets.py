@@ -18,7 +18,7 @@ import numpy as np
 
 from ..formulas.numpy_code import QUIET
 from ..formulas.update import Variant
-from .chunks import Array, Numbers, sweep
+from .chunks import Array, Numbers, Sweep
 from .code import CHUNK, SCRATCH, code_of
 from .fused import Columns, step_lists, step_natively
 
@@ -63,7 +63,7 @@ class Bucket:
     def update(self, variant: Variant, columns: Columns, numbers: Numbers) -> None:
         """Updates the parameters in `columns`, for which `takes` is true."""
         code = code_of(variant.trace(numbers), self.dtype)
-        *_, param, grad = SCRATCH.like((self.size,), self.dtype, code.writer.floats.count + 2)
+        *_, param, grad = SCRATCH.like((self.size,), self.dtype, code.floats + 2)
         if param is not self.gathered:
             self.gathered, self.gathered_views = param, self._views(param)
         np.concatenate(columns[0], axis=None, out=param)
@@ -140,8 +140,10 @@ class Buckets:
                     done += rows
             listed = set(done)
             alone = [i for i in alone if i not in listed]
+        sweeps: dict[int, Sweep] = {}  # by the numbers, which parameters share
         for i in alone:
-            sweep(variant, [column[i] for column in columns], numbers[i])
+            sweep = sweeps.get(id(numbers[i])) or sweeps.setdefault(id(numbers[i]), Sweep(variant, numbers[i]))
+            sweep([column[i] for column in columns])
             done.append(i)
 
     def _picked(self, plan: Plan, columns: Columns) -> list[list[tuple]] | None:

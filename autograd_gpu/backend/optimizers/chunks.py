@@ -20,31 +20,58 @@ _HALVES = (bfloat16, float16)
 
 
 def sweep(variant: Variant, arrays: Sequence[Array], numbers: Numbers) -> None:
-    """Updates arrays in place; they have the same shape, dtype and device, else RuntimeError.
+    """Updates arrays in place; they have the same shape, dtype and device, else RuntimeError."""
+    Sweep(variant, numbers)(arrays)
+
+
+class Sweep:
+    """Updates arrays of one parameter in place, with certain numbers.
 
     NumPy's errors of arithmetic are silent, as those of native code.
     """
-    head, trace = arrays[0], variant.trace(numbers)
-    dtype = head.dtype
-    for array in arrays:
-        if array.dtype is not dtype or type(array) is not type(head):
-            _check_alike(head, array)
-    if dtype in _HALVES:
-        _in_float32(variant, arrays, numbers)
-    elif type(head) is not np.ndarray:
-        results = computed(runtime.cupy(), trace.program, arrays, trace.values(**numbers))
-        for place, result in zip(trace.places, results, strict=True):
-            arrays[place][...] = result
-    else:
-        code = code_of(trace, dtype)
-        QUIET.copy().run(_walk, code, _flat(arrays), code.numbers(numbers))
+
+    def __init__(self, variant: Variant, numbers: Numbers) -> None:
+        self.trace, self.numbers = variant.trace(numbers), numbers
+        self.codes: dict[np.dtype, tuple[Code, tuple[np.ndarray, ...]]] = {}
+
+    def __call__(self, arrays: Sequence[Array]) -> None:
+        """RuntimeError unless the arrays have the same shape, dtype and device."""
+        head = arrays[0]
+        dtype, kind = head.dtype, type(head)
+        for array in arrays:
+            if array.dtype is not dtype or type(array) is not kind:
+                _check_alike(head, array)
+        if dtype in _HALVES:
+            self._in_float32(arrays)
+        elif kind is not np.ndarray:
+            values = self.trace.values(**self.numbers)
+            results = computed(runtime.cupy(), self.trace.program, arrays, values)
+            for place, result in zip(self.trace.places, results, strict=True):
+                arrays[place][...] = result
+        else:
+            known = self.codes.get(dtype)
+            if known is None:
+                code = code_of(self.trace, dtype)
+                known = self.codes[dtype] = code, code.numbers(self.numbers)
+            QUIET.copy().run(_walk, arrays, *known)
+
+    def _in_float32(self, arrays: Sequence[Array]) -> None:
+        """Updates half types in float32 and rounds once: in half precision (1 - beta2) g^2 would be lost."""
+        wide = [array.astype(float32) for array in arrays]
+        self(wide)
+        written = self.trace.places
+        rounded = [wide[i].astype(arrays[0].dtype) for i in written]  # all, before any of them is written
+        for i, result in zip(written, rounded, strict=True):
+            arrays[i][...] = result
 
 
-def _walk(code: Code, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> None:
-    if arrays[0].size <= CHUNK:
+def _walk(arrays: Sequence[np.ndarray], code: Code, numbers: tuple[np.ndarray, ...]) -> None:
+    few = arrays[0].size <= CHUNK
+    if few and arrays[0].flags.c_contiguous:
         code.run(arrays, numbers)
         return
-    for chunk in _chunks(arrays):
+    arrays = _flat(arrays)
+    for chunk in [arrays] if few else _chunks(arrays):
         code.run(chunk, numbers)
 
 
@@ -56,16 +83,6 @@ def _check_alike(param: Array, other: Array) -> None:
             f"{type(param).__module__} {param.dtype}: it was moved or converted after the first step; "
             "make a new optimizer, or load_state_dict(state_dict()) to convert the state"
         )
-
-
-def _in_float32(variant: Variant, arrays: Sequence[Array], numbers: Numbers) -> None:
-    """Updates half types in float32 and rounds once: in half precision (1 - beta2) g^2 would be lost."""
-    wide = [array.astype(float32) for array in arrays]
-    sweep(variant, wide, numbers)
-    written = variant.trace(numbers).places
-    rounded = [wide[i].astype(arrays[0].dtype) for i in written]  # all, before any of them is written
-    for i, result in zip(written, rounded, strict=True):
-        arrays[i][...] = result
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

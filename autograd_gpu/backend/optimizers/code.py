@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays.dtypes import float32, float64
 from ..formulas.native.lists import ListKernel, list_switch
-from ..formulas.numpy_code import executed, full
+from ..formulas.numpy_code import QUIET, executed, full
 from ..formulas.numpy_source import BlockWriter, block_source
 from ..formulas.update import Trace
 
@@ -57,9 +57,10 @@ class Code:
         self.trace, self.dtype = trace, dtype
         self.program, self.replaced = trace.program, trace.places
         self.constants = tuple([np.asarray(c, dtype) for c in self.program.constants])
-        self.writer = BlockWriter(self.program, self.replaced)
-        self.block = executed(trace.label, block_source(self.writer), dtype, {})["block"]
-        self.wide = [a.place + (a.kind == "c") * len(self.program.numbers) for a in self.writer.wide]
+        writer = BlockWriter(self.program, self.replaced)
+        self.block = executed(trace.label, block_source(writer), dtype, {})["block"]
+        self.floats, self.flags = writer.floats.count, writer.flags.count  # scratch arrays
+        self.wide = [a.place + (a.kind == "c") * len(self.program.numbers) for a in writer.wide]
         self.switch = list_switch(trace.label, self.program, self.replaced)
 
     def kernel(self, dtype: np.dtype, params: Sequence[np.ndarray]) -> ListKernel | None:
@@ -74,16 +75,23 @@ class Code:
     def numbers(self, numbers: Mapping[str, float]) -> tuple[np.ndarray, ...]:
         """The program's numbers and constants as 0-d arrays."""
         dtype = self.dtype
-        with np.errstate(over="ignore"):  # a number beyond float32 is infinite
-            return (*[np.asarray(v, dtype) for v in self.trace.values(**numbers)], *self.constants)
+        values = self.trace.values(**numbers)
+        arrays = QUIET.copy().run(_as_arrays, values, dtype)  # a number beyond float32 is infinite
+        return (*arrays, *self.constants)
 
     def run(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> None:
         """Updates arrays of one shape, of at most CHUNK elements, by NumPy code."""
-        shape, dtype, writer = arrays[0].shape, self.dtype, self.writer
-        floats = SCRATCH.like(shape, dtype, writer.floats.count)
-        flags = SCRATCH.like(shape, _BOOL, writer.flags.count)
-        wide = [full(numbers[place].tobytes(), dtype)[: arrays[0].size].reshape(shape) for place in self.wide]
-        self.block(*arrays, *numbers, *[arrays[place] for place in self.replaced], *floats, *flags, *wide)
+        shape, dtype = arrays[0].shape, self.dtype
+        scratch = SCRATCH.like(shape, dtype, self.floats)
+        if self.flags or self.wide:
+            flags = SCRATCH.like(shape, _BOOL, self.flags)
+            wide = [full(numbers[place].tobytes(), dtype)[: arrays[0].size].reshape(shape) for place in self.wide]
+            scratch = [*scratch, *flags, *wide]
+        self.block(*arrays, *numbers, *[arrays[place] for place in self.replaced], *scratch)
+
+
+def _as_arrays(values: Sequence[float], dtype: np.dtype) -> list[np.ndarray]:
+    return [np.asarray(value, dtype) for value in values]
 
 
 @functools.cache
