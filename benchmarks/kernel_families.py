@@ -248,7 +248,7 @@ _MEANS = ("exp_avg", "exp_avg_sq")
 
 def _step(update: Update, numbers: dict[str, float], *states: str) -> Callable[[Any], None]:
     """What steps lists of parameters, states and gradients."""
-    listed = kernels.update_of(update.on("p", "g", *states).guarded)
+    listed = kernels.update_of(update.on("p", "g", *states).general)
     return lambda lists: kernels.over(listed, lists, numbers)
 
 

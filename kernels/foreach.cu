@@ -7,7 +7,7 @@
 #include "include/tensor_lists.cuh"
 
 template <template <typename> class Function, typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)  // 128 registers: without the bound the compiler spills some of double
 foreach(const __grid_constant__ Lists<T, Function<Wide<T>>::LISTS> lists,
         const __grid_constant__ Function<Wide<T>> given, const double* live, const double* skip) {
     if (skip && *skip != 0) return;

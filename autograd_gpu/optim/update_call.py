@@ -16,7 +16,7 @@ class UpdateCall(NamedTuple):
     """The update of `params`, whose step has been counted.
 
     `columns` has a list of arrays, one per parameter, for each of `variant.arrays`: parameters, gradients, states. The
-    arrays named in `variant.guarded.outputs` are replaced, the others are read only. `numbers` are those of each
+    arrays named in `variant.general.outputs` are replaced, the others are read only. `numbers` are those of each
     parameter, one object for parameters that share them; `variant.trace(numbers)` is the formula for them, with
     `program` and `values`. `take_back(done)` undoes the count, and state that was made, for parameters whose index is
     not in `done`.

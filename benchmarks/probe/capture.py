@@ -125,7 +125,7 @@ def optimizer_step(lab: Lab) -> Found:
     def work() -> None:
         for array in (*p, *b):
             array.fill(1)
-        kernels.over(kernels.update_of(STEP.guarded), kernels.tensor_lists([p, b], [g]), MOMENTUM)
+        kernels.over(kernels.update_of(STEP.general), kernels.tensor_lists([p, b], [g]), MOMENTUM)
 
     lab.wait()
     with stream:

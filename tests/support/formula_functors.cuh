@@ -1112,26 +1112,28 @@ template <typename W> struct ForeachAddcdiv_llln {
 };
 
 // x[0] = p, x[1] = g
-// n0 = lr, n1 = sign, n2 = decay
+// n0 = lr, n1 = decay, n2 = sign
 template <typename W> struct SgdStep {
     static constexpr int LISTS = 2, READS = 3, WRITES = 1;
     W n0, n1, n2;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = x[0] - (n0 == W(0) ? W(0) : n0 * ((n1 == W(0) ? W(0) : n1 * x[1]) + (n2 == W(0) ? W(0) : n2 * x[0])));
+        const W t1 = n2 * x[1];
+        x[0] = x[0] - n0 * (n1 == W(0) ? t1 : t1 + n1 * x[0]);
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); }
 };
 
 // x[0] = p, x[1] = momentum_buffer, x[2] = g
-// n0 = lr, n1 = nesterov, n2 = kept, n3 = damped, n4 = sign, n5 = decay, n6 = momentum
+// n0 = lr, n1 = nesterov, n2 = kept, n3 = damped, n4 = decay, n5 = sign, n6 = momentum
 template <typename W> struct SgdMomentumBufferStep {
     static constexpr int LISTS = 3, READS = 7, WRITES = 3;
     W n0, n1, n2, n3, n4, n5, n6;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t12 = (n4 == W(0) ? W(0) : n4 * x[2]) + (n5 == W(0) ? W(0) : n5 * x[0]);
-        const W t15 = (n2 == W(0) ? W(0) : n2 * x[1]) + (n3 == W(0) ? W(0) : n3 * t12);
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * (n1 == W(0) ? t15 : t12 + (n6 == W(0) ? W(0) : n6 * t15)));
-        const W y1 = t15;
+        const W t3 = n5 * x[2];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W y0 = x[0] - n0 * (n1 == W(0) ? t8 : t6 + n6 * t8);
+        const W y1 = t8;
         x[0] = y0;
         x[1] = y1;
     }
@@ -1139,17 +1141,18 @@ template <typename W> struct SgdMomentumBufferStep {
 };
 
 // x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = g
-// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = sign, n5 = decay, n6 = beta2, n7 = 1 - beta2, n8 = eps
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = beta2, n7 = 1 - beta2, n8 = eps
 template <typename W> struct AdamStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5, n6, n7, n8;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t14 = (n4 == W(0) ? W(0) : n4 * x[3]) + (n5 == W(0) ? W(0) : n5 * x[0]);
-        const W t17 = (n2 == W(0) ? W(0) : n2 * x[1]) + (n3 == W(0) ? W(0) : n3 * t14);
-        const W t27 = (n6 == W(0) ? W(0) : n6 * x[2]) + (n7 == W(0) ? W(0) : n7 * t14) * t14;
-        const W y0 = (n0 == W(0) ? W(0) : n0 * x[0]) - (n1 == W(0) ? W(0) : n1 * t17) / (sqrt(t27) + n8);
-        const W y1 = t17;
-        const W y2 = t27;
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t13 = n6 * x[2] + n7 * t6 * t6;
+        const W y0 = n0 * x[0] - n1 * t8 / (sqrt(t13) + n8);
+        const W y1 = t8;
+        const W y2 = t13;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1158,19 +1161,20 @@ template <typename W> struct AdamStep {
 };
 
 // x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = max_exp_avg_sq, x[4] = g
-// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = sign, n5 = decay, n6 = beta2, n7 = 1 - beta2, n8 = eps
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = beta2, n7 = 1 - beta2, n8 = eps
 template <typename W> struct AdamMaxExpAvgSqStep {
     static constexpr int LISTS = 5, READS = 31, WRITES = 15;
     W n0, n1, n2, n3, n4, n5, n6, n7, n8;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t14 = (n4 == W(0) ? W(0) : n4 * x[4]) + (n5 == W(0) ? W(0) : n5 * x[0]);
-        const W t17 = (n2 == W(0) ? W(0) : n2 * x[1]) + (n3 == W(0) ? W(0) : n3 * t14);
-        const W t27 = (n6 == W(0) ? W(0) : n6 * x[2]) + (n7 == W(0) ? W(0) : n7 * t14) * t14;
-        const W t28 = maximum(x[3], t27);
-        const W y0 = (n0 == W(0) ? W(0) : n0 * x[0]) - (n1 == W(0) ? W(0) : n1 * t17) / (sqrt(t28) + n8);
-        const W y1 = t17;
-        const W y2 = t27;
-        const W y3 = t28;
+        const W t3 = n5 * x[4];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t13 = n6 * x[2] + n7 * t6 * t6;
+        const W t14 = maximum(x[3], t13);
+        const W y0 = n0 * x[0] - n1 * t8 / (sqrt(t14) + n8);
+        const W y1 = t8;
+        const W y2 = t13;
+        const W y3 = t14;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1180,17 +1184,18 @@ template <typename W> struct AdamMaxExpAvgSqStep {
 };
 
 // x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = g
-// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = sign, n5 = decay, n6 = rate_now, n7 = beta2, n8 = 1 - beta2, n9 = eps
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = rate_now, n7 = beta2, n8 = 1 - beta2, n9 = eps
 template <typename W> struct NadamStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5, n6, n7, n8, n9;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t14 = (n4 == W(0) ? W(0) : n4 * x[3]) + (n5 == W(0) ? W(0) : n5 * x[0]);
-        const W t17 = (n2 == W(0) ? W(0) : n2 * x[1]) + (n3 == W(0) ? W(0) : n3 * t14);
-        const W t31 = (n7 == W(0) ? W(0) : n7 * x[2]) + (n8 == W(0) ? W(0) : n8 * t14) * t14;
-        const W y0 = (n0 == W(0) ? W(0) : n0 * x[0]) - ((n1 == W(0) ? W(0) : n1 * t17) + (n6 == W(0) ? W(0) : n6 * t14)) / (sqrt(t31) + n9);
-        const W y1 = t17;
-        const W y2 = t31;
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t15 = n7 * x[2] + n8 * t6 * t6;
+        const W y0 = n0 * x[0] - (n1 * t8 + n6 * t6) / (sqrt(t15) + n9);
+        const W y1 = t8;
+        const W y2 = t15;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1199,17 +1204,18 @@ template <typename W> struct NadamStep {
 };
 
 // x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = g
-// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = sign, n5 = decay, n6 = adaptive, n7 = beta2, n8 = 1 - beta2, n9 = eps
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = adaptive, n7 = beta2, n8 = 1 - beta2, n9 = eps
 template <typename W> struct RadamStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5, n6, n7, n8, n9;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t14 = (n4 == W(0) ? W(0) : n4 * x[3]) + (n5 == W(0) ? W(0) : n5 * x[0]);
-        const W t17 = (n2 == W(0) ? W(0) : n2 * x[1]) + (n3 == W(0) ? W(0) : n3 * t14);
-        const W t28 = (n7 == W(0) ? W(0) : n7 * x[2]) + (n8 == W(0) ? W(0) : n8 * t14) * t14;
-        const W y0 = (n0 == W(0) ? W(0) : n0 * x[0]) - (n1 == W(0) ? W(0) : n1 * t17) / (n6 == W(0) ? W(1) : sqrt(t28) + n9);
-        const W y1 = t17;
-        const W y2 = t28;
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t14 = n7 * x[2] + n8 * t6 * t6;
+        const W y0 = n0 * x[0] - n1 * t8 / (n6 == W(0) ? W(1) : sqrt(t14) + n9);
+        const W y1 = t8;
+        const W y2 = t14;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1218,17 +1224,18 @@ template <typename W> struct RadamStep {
 };
 
 // x[0] = p, x[1] = exp_avg, x[2] = exp_inf, x[3] = g
-// n0 = rate, n1 = beta1, n2 = 1 - beta1, n3 = sign, n4 = decay, n5 = beta2, n6 = eps
+// n0 = rate, n1 = beta1, n2 = 1 - beta1, n3 = decay, n4 = sign, n5 = beta2, n6 = eps
 template <typename W> struct AdamaxStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5, n6;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t11 = (n3 == W(0) ? W(0) : n3 * x[3]) + (n4 == W(0) ? W(0) : n4 * x[0]);
-        const W t14 = (n1 == W(0) ? W(0) : n1 * x[1]) + (n2 == W(0) ? W(0) : n2 * t11);
-        const W t22 = maximum(n5 == W(0) ? W(0) : n5 * x[2], fabs(t11) + n6);
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * t14) / t22;
-        const W y1 = t14;
-        const W y2 = t22;
+        const W t2 = n4 * x[3];
+        const W t5 = n3 == W(0) ? t2 : t2 + n3 * x[0];
+        const W t7 = n1 * x[1] + n2 * t5;
+        const W t12 = maximum(n5 * x[2], fabs(t5) + n6);
+        const W y0 = x[0] - n0 * t7 / t12;
+        const W y1 = t7;
+        const W y2 = t12;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1237,15 +1244,16 @@ template <typename W> struct AdamaxStep {
 };
 
 // x[0] = p, x[1] = square_avg, x[2] = g
-// n0 = lr, n1 = sign, n2 = decay, n3 = alpha, n4 = 1 - alpha, n5 = eps
+// n0 = lr, n1 = decay, n2 = sign, n3 = alpha, n4 = 1 - alpha, n5 = eps
 template <typename W> struct RmspropStep {
     static constexpr int LISTS = 3, READS = 7, WRITES = 3;
     W n0, n1, n2, n3, n4, n5;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t7 = (n1 == W(0) ? W(0) : n1 * x[2]) + (n2 == W(0) ? W(0) : n2 * x[0]);
-        const W t15 = (n3 == W(0) ? W(0) : n3 * x[1]) + (n4 == W(0) ? W(0) : n4 * t7) * t7;
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * (t7 / (sqrt(t15) + n5)));
-        const W y1 = t15;
+        const W t1 = n2 * x[2];
+        const W t4 = n1 == W(0) ? t1 : t1 + n1 * x[0];
+        const W t8 = n3 * x[1] + n4 * t4 * t4;
+        const W y0 = x[0] - n0 * (t4 / (sqrt(t8) + n5));
+        const W y1 = t8;
         x[0] = y0;
         x[1] = y1;
     }
@@ -1253,17 +1261,18 @@ template <typename W> struct RmspropStep {
 };
 
 // x[0] = p, x[1] = square_avg, x[2] = momentum_buffer, x[3] = g
-// n0 = lr, n1 = momentum, n2 = sign, n3 = decay, n4 = alpha, n5 = 1 - alpha, n6 = eps
+// n0 = lr, n1 = momentum, n2 = decay, n3 = sign, n4 = alpha, n5 = 1 - alpha, n6 = eps
 template <typename W> struct RmspropMomentumBufferStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5, n6;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t10 = (n2 == W(0) ? W(0) : n2 * x[3]) + (n3 == W(0) ? W(0) : n3 * x[0]);
-        const W t18 = (n4 == W(0) ? W(0) : n4 * x[1]) + (n5 == W(0) ? W(0) : n5 * t10) * t10;
-        const W t22 = (n1 == W(0) ? W(0) : n1 * x[2]) + t10 / (sqrt(t18) + n6);
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * t22);
-        const W y1 = t18;
-        const W y2 = t22;
+        const W t2 = n3 * x[3];
+        const W t5 = n2 == W(0) ? t2 : t2 + n2 * x[0];
+        const W t9 = n4 * x[1] + n5 * t5 * t5;
+        const W t13 = n1 * x[2] + t5 / (sqrt(t9) + n6);
+        const W y0 = x[0] - n0 * t13;
+        const W y1 = t9;
+        const W y2 = t13;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1272,19 +1281,19 @@ template <typename W> struct RmspropMomentumBufferStep {
 };
 
 // x[0] = p, x[1] = square_avg, x[2] = grad_avg, x[3] = g
-// n0 = lr, n1 = sign, n2 = decay, n3 = alpha, n4 = 1 - alpha, n5 = eps
+// n0 = lr, n1 = decay, n2 = sign, n3 = alpha, n4 = 1 - alpha, n5 = eps
 template <typename W> struct RmspropGradAvgStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t7 = (n1 == W(0) ? W(0) : n1 * x[3]) + (n2 == W(0) ? W(0) : n2 * x[0]);
-        const bool t8 = n3 == W(0);
-        const W t13 = n4 == W(0) ? W(0) : n4 * t7;
-        const W t15 = (t8 ? W(0) : n3 * x[1]) + t13 * t7;
-        const W t18 = (t8 ? W(0) : n3 * x[2]) + t13;
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * (t7 / (sqrt(t15 - t18 * t18) + n5)));
-        const W y1 = t15;
-        const W y2 = t18;
+        const W t1 = n2 * x[3];
+        const W t4 = n1 == W(0) ? t1 : t1 + n1 * x[0];
+        const W t6 = n4 * t4;
+        const W t8 = n3 * x[1] + t6 * t4;
+        const W t10 = n3 * x[2] + t6;
+        const W y0 = x[0] - n0 * (t4 / (sqrt(t8 - t10 * t10) + n5));
+        const W y1 = t8;
+        const W y2 = t10;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1293,21 +1302,21 @@ template <typename W> struct RmspropGradAvgStep {
 };
 
 // x[0] = p, x[1] = square_avg, x[2] = momentum_buffer, x[3] = grad_avg, x[4] = g
-// n0 = lr, n1 = momentum, n2 = sign, n3 = decay, n4 = alpha, n5 = 1 - alpha, n6 = eps
+// n0 = lr, n1 = momentum, n2 = decay, n3 = sign, n4 = alpha, n5 = 1 - alpha, n6 = eps
 template <typename W> struct RmspropMomentumBufferGradAvgStep {
     static constexpr int LISTS = 5, READS = 31, WRITES = 15;
     W n0, n1, n2, n3, n4, n5, n6;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t10 = (n2 == W(0) ? W(0) : n2 * x[4]) + (n3 == W(0) ? W(0) : n3 * x[0]);
-        const bool t11 = n4 == W(0);
-        const W t16 = n5 == W(0) ? W(0) : n5 * t10;
-        const W t18 = (t11 ? W(0) : n4 * x[1]) + t16 * t10;
-        const W t21 = (t11 ? W(0) : n4 * x[3]) + t16;
-        const W t27 = (n1 == W(0) ? W(0) : n1 * x[2]) + t10 / (sqrt(t18 - t21 * t21) + n6);
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * t27);
-        const W y1 = t18;
-        const W y2 = t21;
-        const W y3 = t27;
+        const W t2 = n3 * x[4];
+        const W t5 = n2 == W(0) ? t2 : t2 + n2 * x[0];
+        const W t7 = n5 * t5;
+        const W t9 = n4 * x[1] + t7 * t5;
+        const W t11 = n4 * x[3] + t7;
+        const W t17 = n1 * x[2] + t5 / (sqrt(t9 - t11 * t11) + n6);
+        const W y0 = x[0] - n0 * t17;
+        const W y1 = t9;
+        const W y2 = t11;
+        const W y3 = t17;
         x[0] = y0;
         x[1] = y1;
         x[3] = y2;
@@ -1317,15 +1326,16 @@ template <typename W> struct RmspropMomentumBufferGradAvgStep {
 };
 
 // x[0] = p, x[1] = sum, x[2] = g
-// n0 = lr, n1 = sign, n2 = decay, n3 = eps
+// n0 = lr, n1 = decay, n2 = sign, n3 = eps
 template <typename W> struct AdagradStep {
     static constexpr int LISTS = 3, READS = 7, WRITES = 3;
     W n0, n1, n2, n3;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t7 = (n1 == W(0) ? W(0) : n1 * x[2]) + (n2 == W(0) ? W(0) : n2 * x[0]);
-        const W t11 = x[1] + t7 * t7;
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * t7) / (sqrt(t11) + n3);
-        const W y1 = t11;
+        const W t1 = n2 * x[2];
+        const W t4 = n1 == W(0) ? t1 : t1 + n1 * x[0];
+        const W t7 = x[1] + t4 * t4;
+        const W y0 = x[0] - n0 * t4 / (sqrt(t7) + n3);
+        const W y1 = t7;
         x[0] = y0;
         x[1] = y1;
     }
@@ -1333,19 +1343,18 @@ template <typename W> struct AdagradStep {
 };
 
 // x[0] = p, x[1] = square_avg, x[2] = acc_delta, x[3] = g
-// n0 = lr, n1 = eps, n2 = rho, n3 = 1 - rho, n4 = sign, n5 = decay
+// n0 = lr, n1 = eps, n2 = rho, n3 = 1 - rho, n4 = decay, n5 = sign
 template <typename W> struct AdadeltaStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4, n5;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const bool t2 = n2 == W(0);
-        const bool t5 = n3 == W(0);
-        const W t12 = (n4 == W(0) ? W(0) : n4 * x[3]) + (n5 == W(0) ? W(0) : n5 * x[0]);
-        const W t16 = (t2 ? W(0) : n2 * x[1]) + (t5 ? W(0) : n3 * t12) * t12;
-        const W t20 = sqrt((x[2] + n1) / (t16 + n1)) * t12;
-        const W y0 = x[0] - (n0 == W(0) ? W(0) : n0 * t20);
-        const W y1 = t16;
-        const W y2 = (t2 ? W(0) : n2 * x[2]) + (t5 ? W(0) : n3 * t20) * t20;
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t9 = n2 * x[1] + n3 * t6 * t6;
+        const W t13 = sqrt((x[2] + n1) / (t9 + n1)) * t6;
+        const W y0 = x[0] - n0 * t13;
+        const W y1 = t9;
+        const W y2 = n2 * x[2] + n3 * t13 * t13;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;
@@ -1354,14 +1363,14 @@ template <typename W> struct AdadeltaStep {
 };
 
 // x[0] = p, x[1] = ax, x[2] = g
-// n0 = keep, n1 = rate, n2 = sign, n3 = 1 - mu, n4 = mu
+// n0 = keep, n1 = rate, n2 = sign, n3 = mu, n4 = 1 - mu
 template <typename W> struct AsgdStep {
     static constexpr int LISTS = 3, READS = 7, WRITES = 3;
     W n0, n1, n2, n3, n4;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t9 = (n0 == W(0) ? W(0) : n0 * x[0]) - (n1 == W(0) ? W(0) : n1 * (n2 == W(0) ? W(0) : n2 * x[2]));
-        const W y0 = t9;
-        const W y1 = (n3 == W(0) ? W(0) : n3 * x[1]) + (n4 == W(0) ? W(0) : n4 * t9);
+        const W t3 = n0 * x[0] - n1 * (n2 * x[2]);
+        const W y0 = t3;
+        const W y1 = n3 == W(1) ? t3 : n4 * x[1] + n3 * t3;
         x[0] = y0;
         x[1] = y1;
     }
@@ -1374,14 +1383,14 @@ template <typename W> struct RpropStep {
     static constexpr int LISTS = 4, READS = 15, WRITES = 7;
     W n0, n1, n2, n3, n4;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t2 = n0 == W(0) ? W(0) : n0 * x[3];
-        const W t3 = t2 * x[1];
-        const bool t4 = t3 < W(0);
-        const W t5 = t4 ? W(0) : t2;
-        const W t12 = minimum(maximum(x[2] * (t4 ? n1 : (t3 > W(0) ? n2 : W(1))), n3), n4);
-        const W y0 = x[0] - sign(t5) * t12;
-        const W y1 = t5;
-        const W y2 = t12;
+        const W t0 = n0 * x[3];
+        const W t1 = t0 * x[1];
+        const bool t2 = t1 < W(0);
+        const W t3 = t2 ? W(0) : t0;
+        const W t10 = minimum(maximum(x[2] * (t2 ? n1 : (t1 > W(0) ? n2 : W(1))), n3), n4);
+        const W y0 = x[0] - sign(t3) * t10;
+        const W y1 = t3;
+        const W y2 = t10;
         x[0] = y0;
         x[1] = y1;
         x[2] = y2;

@@ -87,7 +87,7 @@ def activation_functors():
 def list_functors():
     """The functors of foreach.cu."""
     listed = [kernels.function_of(*function) for function in FUNCTIONS]
-    listed += [kernels.update_of(VARIANTS[label].guarded) for label in LISTED]
+    listed += [kernels.update_of(VARIANTS[label].general) for label in LISTED]
     return [one.functor for one in listed]
 
 

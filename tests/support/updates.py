@@ -57,5 +57,5 @@ def drawn(variant, shape, dtype, seed=0):
 
 def in_list_order(variant, row):
     """The arrays of an update in the order of the lists of its kernel: those that it replaces come first."""
-    written = [a for name, a in zip(variant.arrays, row, strict=True) if name in variant.guarded.outputs]
-    return [*written, *[a for name, a in zip(variant.arrays, row, strict=True) if name not in variant.guarded.outputs]]
+    written = [a for name, a in zip(variant.arrays, row, strict=True) if name in variant.general.outputs]
+    return [*written, *[a for name, a in zip(variant.arrays, row, strict=True) if name not in variant.general.outputs]]

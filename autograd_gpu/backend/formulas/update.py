@@ -8,8 +8,8 @@
 
 Positional parameters are elements of arrays; those with the default None may be left out. Keyword-only parameters are
 numbers. The results are named after the arrays that they replace. A number that is exactly 0, 1 or -1 is a constant of
-the trace, in which terms with the factor 0 vanish: with decay 0 the parameter is not read, so that an infinite one does
-not matter. Where numbers are known only when the code runs (`guarded`), such a term is chosen to be 0 instead.
+the trace, in which terms with the factor 0 vanish: with decay 0 the parameter is not read. `general` is the trace for
+all numbers; where a term with an infinite factor has to vanish there as well, the formula says so by a `select`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ from .expression import (
     as_expression,
     constant,
     element,
-    equal,
     make,
     number,
     ordered,
     rebuilt,
-    select,
     text,
 )
 from .lowering import Program, lowered
@@ -127,9 +125,9 @@ class Variant:
         return trace
 
     @functools.cached_property
-    def guarded(self) -> Trace:
+    def general(self) -> Trace:
         """The trace for all values of the numbers."""
-        return self._made({name: number(name) for name in self.update.numbers}, _guarded)
+        return self._made({name: number(name) for name in self.update.numbers}, list)
 
     def _made(
         self, numbers: Mapping[str, Expression], simplified: Callable[[Iterable[Expression]], list[Expression]]
@@ -147,17 +145,12 @@ def update(function: Callable[..., Any]) -> Update:
 # ---- numbers that are 0, 1 or -1 -------------------------------------------------------------------------
 
 
-def _rewritten(outputs: Iterable[Expression], rule: Callable[[Expression], Expression]) -> list[Expression]:
-    """The outputs, where the rule is applied to each expression whose arguments have been rewritten."""
-    listed, made = [*outputs], dict[Expression, Expression]()
-    for e in ordered(listed):
-        made[e] = rule(rebuilt(e, [made[a] for a in e.args]))
-    return [made[e] for e in listed]
-
-
 def _without_zeros(outputs: Iterable[Expression]) -> list[Expression]:
     """The outputs without terms that are 0 because a number is, and without factors 1 and -1."""
-    return _rewritten(outputs, _shorter)
+    listed, made = [*outputs], dict[Expression, Expression]()
+    for e in ordered(listed):
+        made[e] = _shorter(rebuilt(e, [made[a] for a in e.args]))
+    return [made[e] for e in listed]
 
 
 def _shorter(e: Expression) -> Expression:
@@ -203,15 +196,3 @@ def _holds(condition: Expression) -> bool | None:
     if value.op == CONSTANT:
         return bool(value.value == asked)
     return False if value.op == "number" and asked in EXACT else None
-
-
-def _guarded(outputs: Iterable[Expression]) -> list[Expression]:
-    """The outputs, where a product with a number is 0 where the number is."""
-    return _rewritten(outputs, _guard)
-
-
-def _guard(e: Expression) -> Expression:
-    if e.op == "mul" and e.args[0].uniform is not e.args[1].uniform:
-        (factor,) = [a for a in e.args if a.uniform]
-        return e if factor.op == CONSTANT else select(equal(factor, 0), ZERO, e)
-    return e

@@ -12,10 +12,15 @@ from ..formulas.expression import sign as sign_of
 from ..formulas.update import update
 
 
+def _decayed(p, g, sign, decay):
+    """The gradient with weight decay; without it an infinite parameter has no effect."""
+    return select(equal(decay, 0), sign * g, sign * g + decay * p)
+
+
 @update
 def sgd(p, g, momentum_buffer=None, *, sign, decay, lr, momentum, kept, damped, nesterov):
     """b = momentum b + damped g; p -= lr b, or with nesterov lr (g + momentum b). At first, kept is 0 and damped 1."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     if momentum_buffer is None:
         return {"p": p - lr * g}
     momentum_buffer = kept * momentum_buffer + damped * g
@@ -31,7 +36,7 @@ def _averages(g, exp_avg, exp_avg_sq, beta1, beta2):
 @update
 def adam(p, g, exp_avg, exp_avg_sq, max_exp_avg_sq=None, *, sign, decay, keep, beta1, beta2, rate, eps):
     """p = keep p - rate m / (sqrt(v) + eps); with amsgrad v is the maximum so far."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     exp_avg, exp_avg_sq = _averages(g, exp_avg, exp_avg_sq, beta1, beta2)
     state = {"exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
     if max_exp_avg_sq is not None:
@@ -42,7 +47,7 @@ def adam(p, g, exp_avg, exp_avg_sq, max_exp_avg_sq=None, *, sign, decay, keep, b
 @update
 def nadam(p, g, exp_avg, exp_avg_sq, *, sign, decay, keep, beta1, beta2, rate, rate_now, eps):
     """Adam with Nesterov momentum: the step includes the current gradient once more."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     exp_avg, exp_avg_sq = _averages(g, exp_avg, exp_avg_sq, beta1, beta2)
     step = (rate * exp_avg + rate_now * g) / (root(exp_avg_sq) + eps)
     return {"p": keep * p - step, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
@@ -51,7 +56,7 @@ def nadam(p, g, exp_avg, exp_avg_sq, *, sign, decay, keep, beta1, beta2, rate, r
 @update
 def radam(p, g, exp_avg, exp_avg_sq, *, sign, decay, keep, beta1, beta2, rate, eps, adaptive):
     """Rectified Adam: the first steps do not divide by the second moment, whose variance is still too large."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     exp_avg, exp_avg_sq = _averages(g, exp_avg, exp_avg_sq, beta1, beta2)
     step = rate * exp_avg / select(equal(adaptive, 0), 1, root(exp_avg_sq) + eps)
     return {"p": keep * p - step, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
@@ -60,7 +65,7 @@ def radam(p, g, exp_avg, exp_avg_sq, *, sign, decay, keep, beta1, beta2, rate, e
 @update
 def adamax(p, g, exp_avg, exp_inf, *, sign, decay, beta1, beta2, rate, eps):
     """Adam with the infinity norm of past gradients in place of the root mean square."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
     exp_inf = maximum(beta2 * exp_inf, absolute(g) + eps)
     return {"p": p - rate * exp_avg / exp_inf, "exp_avg": exp_avg, "exp_inf": exp_inf}
@@ -69,7 +74,7 @@ def adamax(p, g, exp_avg, exp_inf, *, sign, decay, beta1, beta2, rate, eps):
 @update
 def rmsprop(p, g, square_avg, momentum_buffer=None, grad_avg=None, *, sign, decay, lr, alpha, eps, momentum):
     """The step is g / (sqrt(v) + eps), v the mean of g^2; centered, v is the variance of g."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     square_avg = alpha * square_avg + (1 - alpha) * g * g
     state, variance = {"square_avg": square_avg}, square_avg
     if grad_avg is not None:
@@ -84,7 +89,7 @@ def rmsprop(p, g, square_avg, momentum_buffer=None, grad_avg=None, *, sign, deca
 @update
 def adagrad(p, g, sum, *, sign, decay, lr, eps):
     """The step is the gradient divided by the root of the sum of all squared gradients."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     sum = sum + g * g
     return {"p": p - lr * g / (root(sum) + eps), "sum": sum}
 
@@ -92,7 +97,7 @@ def adagrad(p, g, sum, *, sign, decay, lr, eps):
 @update
 def adadelta(p, g, square_avg, acc_delta, *, sign, decay, lr, rho, eps):
     """d = g sqrt(mean d^2 + eps) / sqrt(mean g^2 + eps); p -= lr d. The state is the two means."""
-    g = sign * g + decay * p
+    g = _decayed(p, g, sign, decay)
     square_avg = rho * square_avg + (1 - rho) * g * g
     delta = root((acc_delta + eps) / (square_avg + eps)) * g
     acc_delta = rho * acc_delta + (1 - rho) * delta * delta
@@ -103,7 +108,7 @@ def adadelta(p, g, square_avg, acc_delta, *, sign, decay, lr, rho, eps):
 def asgd(p, g, ax, *, sign, keep, rate, mu):
     """Gradient descent that also averages the parameters."""
     p = keep * p - rate * (sign * g)
-    return {"p": p, "ax": (1 - mu) * ax + mu * p}
+    return {"p": p, "ax": select(equal(mu, 1), p, (1 - mu) * ax + mu * p)}
 
 
 @update

@@ -59,14 +59,14 @@ def _launch(variant: Variant, columns: Columns, numbers: Numbers, rows: Sequence
         rows = fitting
     if lists is None:
         return []
-    listed, live, skip = kernels.update_of(variant.guarded), live_numbers.current(), live_numbers.skip()
+    listed, live, skip = kernels.update_of(variant.general), live_numbers.current(), live_numbers.skip()
     at_replay = None if live is None else live.array(lambda: listed.values(**numbers), len(listed.functor.numbers))
     kernels.over(listed, lists, numbers if at_replay is None else at_replay, None if skip is None else skip.flag)
     return rows
 
 
 def _written(variant: Variant) -> Collection[str]:
-    return variant.guarded.outputs
+    return variant.general.outputs
 
 
 def _lists(variant: Variant, columns: Columns, rows: Sequence[int]) -> kernels.TensorLists | None:

@@ -259,7 +259,7 @@ def foreach(on, dtype, _):
         rows = [drawn(variant, (size,), dtype) for size in (40, 1, 1003)]
         ordered = [in_list_order(variant, row) for row in rows]
         *written, g = [[on(array) for array in column] for column in zip(*ordered, strict=True)]
-        kernels.over(kernels.update_of(variant.guarded), kernels.tensor_lists(written, [g]), numbers)
+        kernels.over(kernels.update_of(variant.general), kernels.tensor_lists(written, [g]), numbers)
         for found, row in zip(zip(*written, strict=True), rows, strict=True):
             near(found, in_list_order(variant, references.updated(variant, row, numbers))[:-1], dtype)
 

@@ -19,7 +19,7 @@ PLAIN = {**SGD, "lr": 0.5}
 
 
 def step(label, written, read, numbers):
-    kernels.over(kernels.update_of(VARIANTS[label].guarded), kernels.tensor_lists(written, [read]), numbers)
+    kernels.over(kernels.update_of(VARIANTS[label].general), kernels.tensor_lists(written, [read]), numbers)
 
 
 def draw(xp, dtype, sizes=SIZES):
@@ -148,7 +148,7 @@ def test_an_address_of_freed_memory_is_found(xp):
     p.clear()
     xp.get_default_memory_pool().free_all_blocks()
     with pytest.raises(HazardError):
-        kernels.over(kernels.update_of(VARIANTS["sgd"].guarded), lists, PLAIN)
+        kernels.over(kernels.update_of(VARIANTS["sgd"].general), lists, PLAIN)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def rows_of(label, dtype, sizes=SIZES):
 def step(label, numbers, rows, offsets=None, live=None, skip=None, **how):
     """The lists after a step, each with the arrays of all rows."""
     variant = VARIANTS[label]
-    name, (members, *_) = instance(kernels.update_of(variant.guarded), rows[0][0].dtype, numbers)
+    name, (members, *_) = instance(kernels.update_of(variant.general), rows[0][0].dtype, numbers)
     lists = [[*arrays] for arrays in zip(*[in_list_order(variant, row) for row in rows], strict=True)]
     return Lists(lists, offsets).launch(name, members, live, skip, **how)
 
@@ -67,7 +67,7 @@ def test_no_race_and_no_undefined_behaviour(dtype, label, check_build):
 def test_numbers_of_a_graph_and_a_step_that_is_skipped(dtype):
     """What lies in device memory takes the place of the functor's members."""
     label, rows = "adam", rows_of("adam", dtype, [40, 3])
-    live = np.array(kernels.update_of(VARIANTS[label].guarded).values(**ADAM))
+    live = np.array(kernels.update_of(VARIANTS[label].general).values(**ADAM))
     other = {**ADAM, "rate": 0.5, "decay": 0.5}
     for flag in (0.0, 1.0):
         actual = step(label, other, rows, live=Placed(live), skip=Placed(np.array([flag])))
