@@ -82,9 +82,9 @@ def behind_hooks(hooks: Callable[[], Any]) -> Call:
     return Run(ag, net, ag.zeros(BATCH, WIDTH, device=DEVICE), "", hooks).step
 
 
-def adam(**settings: bool) -> Call:
+def adam() -> Call:
     """A step of Adam for 100 parameters of 64 by 64."""
-    return optimizer_step.make(ag, [(64, 64)] * 100, "Adam", DEVICE, **settings)[0].step
+    return optimizer_step.make(ag, [(64, 64)] * 100, "Adam", DEVICE)[0].step
 
 
 def add_lists() -> Call:
@@ -109,7 +109,6 @@ STEPS: dict[str, Callable[[], Call]] = {
     "20 layers, save_on_cpu": lambda: behind_hooks(save_on_cpu(False)),
     "20 layers, save_on_cpu, pinned": lambda: behind_hooks(save_on_cpu(True)),
     "Adam, 100 parameters": adam,
-    "Adam, 100 parameters, foreach": lambda: adam(foreach=True),
     "foreach.add_, 100 tensors": add_lists,
 }  # fmt: skip
 

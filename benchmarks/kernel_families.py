@@ -17,6 +17,7 @@ import numpy as np
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import bool_, float8_e4m3fn, float16, float32, float64, int64
+from autograd_gpu.backend.formulas.update import Update
 from autograd_gpu.backend.optimizers import formulas
 from autograd_gpu.backend.quantization.formats import FORMATS
 from autograd_gpu.ops.nn.exponential_activations import mish
@@ -239,15 +240,23 @@ def _over_lists(
     return family
 
 
-_SGD = formulas.SGDNumbers(sign=1.0, lr=1e-3, decay=0.0, momentum=0.9)
-_ADAM = formulas.AdamNumbers(sign=1.0, decay=0.0, keep=1.0, beta1=0.9, beta2=0.999, rate=1e-3, eps=1e-8)
+_SGD = {"sign": 1.0, "decay": 0.0, "lr": 1e-3, "momentum": 0.9, "kept": 0.9, "damped": 1.0, "nesterov": 0.0}
+_ADAM = {"sign": 1.0, "decay": 0.0, "keep": 1.0, "beta1": 0.9, "beta2": 0.999, "rate": 1e-3, "eps": 1e-8}
+
+_MEANS = ("exp_avg", "exp_avg_sq")
 
 
-def _foreach(name: str, inputs: int) -> Callable[[Make], Work]:
+def _step(update: Update, numbers: dict[str, float], *states: str) -> Callable[[Any], None]:
+    """What steps lists of parameters, states and gradients."""
+    listed = kernels.update_of(update.on("p", "g", *states).general)
+    return lambda lists: kernels.over(listed, lists, numbers)
+
+
+def _foreach(name: str, inputs: int, *numbers: float) -> Callable[[Make], Work]:
     def family(make: Make) -> Work:
         matrices = [make.matrix() for _ in range(1 + inputs)]
         lists = [make.pieces(matrix) for matrix in matrices]
-        return Work(lambda: kernels.foreach(name, *lists), matrices)
+        return Work(lambda: kernels.foreach(name, *lists, *numbers), matrices)
 
     return family
 
@@ -313,13 +322,17 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
     "random_numbers of Normal": _random_numbers("Normal"),
     "random_bits": _random_bits,
     "random_integers": _random_integers,
-    "sgd_step": _over_lists("p", "g", lambda lists: kernels.sgd_step(lists, False, _SGD)),
-    "sgd_step with momentum": _over_lists("pb", "g", lambda lists: kernels.sgd_step(lists, True, _SGD)),
-    "adam_step": _over_lists("pmv", "g", lambda lists: kernels.adam_step(lists, False, _ADAM)),
-    "adam_step with amsgrad": _over_lists("pmvt", "g", lambda lists: kernels.adam_step(lists, True, _ADAM)),
-    "foreach of one": _foreach("mul_scalar", 1),
-    "foreach of two": _foreach("add", 2),
-    "foreach of three": _foreach("addcmul", 3),
+    "foreach of a step without state": _over_lists("p", "g", _step(formulas.sgd, _SGD)),
+    "foreach of a step with one state": _over_lists(
+        "pb", "g", _step(formulas.sgd, _SGD, "momentum_buffer")
+    ),
+    "foreach of a step with two states": _over_lists("pmv", "g", _step(formulas.adam, _ADAM, *_MEANS)),
+    "foreach of a step with three states": _over_lists(
+        "pmvt", "g", _step(formulas.adam, _ADAM, *_MEANS, "max_exp_avg_sq")
+    ),
+    "foreach of one list": _foreach("mul", 1, 1.0),
+    "foreach of two lists": _foreach("add", 2, 1.0),
+    "foreach of three lists": _foreach("addcmul", 3, 1.0),
     "list_norm": _list_norm,
     "limit_norm": _limit_norm,
     "quantize to float8": _quantize(float8_e4m3fn),

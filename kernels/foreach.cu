@@ -1,19 +1,17 @@
-// A function of include/elementwise.cuh applied to all arrays of several lists: list 0 is the result, the others are
-// the inputs, the first of which may be the result. In a CUDA graph `live` may hold a and b; else it is null.
-#include "include/elementwise.cuh"
+// The functor of a formula applied to all arrays of several lists: a function of lists, or an update of them.
+//
+// In a CUDA graph `live` may hold the functor's numbers, since those would be the same at every replay; else it is null.
+// Nothing is done where `skip` is not null and its number not 0.
+#include "include/functions.cuh"
+#include "formulas/lists.cuh"
 #include "include/tensor_lists.cuh"
 
-template <template <typename> class Function, typename W> struct Apply {
-    static constexpr int LISTS = 1 + Function<W>::INPUTS;
-    static constexpr unsigned READS = (1u << LISTS) - 2, WRITES = 1;
-    Function<W> function;
-    __device__ void operator()(W (&x)[LISTS]) const { x[0] = function(x + 1); }
-};
-
 template <template <typename> class Function, typename T>
-__global__ void __launch_bounds__(THREADS)
-foreach(const __grid_constant__ Lists<T, Apply<Function, Wide<T>>::LISTS> lists, Wide<T> a, Wide<T> b,
-        const double* live) {
-    if (live) a = Wide<T>(live[0]), b = Wide<T>(live[1]);
-    Chunk(lists).each(Apply<Function, Wide<T>>{{a, b}});
+__global__ void __launch_bounds__(THREADS, 2)  // 128 registers: without the bound the compiler spills some of double
+foreach(const __grid_constant__ Lists<T, Function<Wide<T>>::LISTS> lists,
+        const __grid_constant__ Function<Wide<T>> given, const double* live, const double* skip) {
+    if (skip && *skip != 0) return;
+    Function<Wide<T>> f = given;
+    if (live) f.renew(live);
+    Chunk(lists).each(f);
 }

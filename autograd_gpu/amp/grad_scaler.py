@@ -16,7 +16,7 @@ from ..backend.arrays.dtypes import float16, float32, float64
 from ..backend.cuda import live_numbers
 from ..backend.cuda.foreach import foreach as list_function
 from ..backend.cuda.foreach import list_norms
-from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers, Skip
+from ..backend.cuda.live_numbers import LiveNumbers, Skip
 from ..backend.cuda.runtime import is_available
 from ..core.graph.storage import before_write, bump_version
 from ..core.interpret.tracing import refuse as refuse_traced
@@ -72,8 +72,8 @@ class GradScaler:
     GradScaler(device="cuda", init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000,
     enabled=True). After `growth_interval` steps in a row without infinities the scale grows. Without `enabled`, and on
     "cuda" without CUDA (with a warning), every call passes its arguments through. A step reads one number from the
-    device, as in PyTorch. In a CUDA graph the kernels of SGD, Adam and AdamW skip the step, and each replay waits for
-    its end, when the host counts the step or lowers the scale.
+    device, as in PyTorch. In a CUDA graph the optimizer's kernel skips the step, and each replay waits for its end,
+    when the host counts the step or lowers the scale.
 
     >>> w = ag.nn.Parameter(ag.ones(1))
     >>> optimizer, scaler = ag.optim.SGD([w], lr=0.5), ag.amp.GradScaler("cpu")
@@ -171,7 +171,7 @@ class GradScaler:
                                "as it is: call unscale_() after the replay")
         before_write(grads)
         arrays = [grad.array for grad in grads]
-        left = list_function("mul_scalar", arrays, a=LiveNumber(live, lambda: 1.0 / self._scale))
+        left = list_function("mul", arrays, arrays, live.array(lambda: (1.0 / self._scale,), 1).reshape(()))
         for i in left:
             arrays[i] *= live.array(lambda: np.array([1.0 / self._scale]), 1).astype(arrays[i].dtype)
         for grad in grads:

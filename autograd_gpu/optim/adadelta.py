@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import AdadeltaNumbers, adadelta
+from ..backend.optimizers.formulas import adadelta
 from .optimizer import Optimizer
 from .param_groups import Group, Params
 
@@ -23,7 +23,7 @@ class Adadelta(Optimizer):
     0.134
     """
 
-    _ag_formula = staticmethod(adadelta)
+    _ag_formula = adadelta
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
@@ -53,11 +53,11 @@ class Adadelta(Optimizer):
     def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"square_avg": 0.0, "acc_delta": 0.0}
 
-    def _ag_numbers(self, group: Group, *key: Any) -> AdadeltaNumbers:
-        return AdadeltaNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=group["weight_decay"],
-            lr=group["lr"],
-            rho=group["rho"],
-            eps=group["eps"],
-        )
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": group["weight_decay"],
+            "lr": group["lr"],
+            "rho": group["rho"],
+            "eps": group["eps"],
+        }

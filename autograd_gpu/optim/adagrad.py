@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import AdagradNumbers, adagrad
+from ..backend.optimizers.formulas import adagrad
 from .optimizer import Optimizer
 from .param_groups import Group, Params
 
@@ -24,7 +24,7 @@ class Adagrad(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(adagrad)
+    _ag_formula = adagrad
     _ag_nonnegative = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
     def __init__(
@@ -51,11 +51,11 @@ class Adagrad(Optimizer):
     def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"sum": group["initial_accumulator_value"]}
 
-    def _ag_numbers(self, group: Group, *key: Any) -> AdagradNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (step,) = key
-        return AdagradNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=group["weight_decay"],
-            lr=group["lr"] / (1.0 + (step - 1) * group["lr_decay"]),
-            eps=group["eps"],
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": group["weight_decay"],
+            "lr": group["lr"] / (1.0 + (step - 1) * group["lr_decay"]),
+            "eps": group["eps"],
+        }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import AdamNumbers, adam
+from ..backend.optimizers.formulas import adam
 from .optimizer import Optimizer
 from .param_groups import Group, Params, check_betas
 
@@ -25,7 +25,7 @@ class Adam(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(adam)
+    _ag_formula = adam
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
@@ -59,21 +59,21 @@ class Adam(Optimizer):
         slots = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
         return {**slots, "max_exp_avg_sq": 0.0} if group["amsgrad"] else slots
 
-    def _ag_numbers(self, group: Group, *key: Any) -> AdamNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (step,) = key
         beta1, beta2 = group["betas"]
         decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
         root2 = (1.0 - beta2**step) ** 0.5
         # lr / (1 - beta1^t) m / (sqrt(v) / root2 + eps), multiplied by root2, which saves one pass.
-        return AdamNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=0.0 if decoupled else decay,
-            keep=1.0 - group["lr"] * decay if decoupled else 1.0,
-            beta1=beta1,
-            beta2=beta2,
-            rate=group["lr"] * root2 / (1.0 - beta1**step),
-            eps=group["eps"] * root2,
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": 0.0 if decoupled else decay,
+            "keep": 1.0 - group["lr"] * decay if decoupled else 1.0,
+            "beta1": beta1,
+            "beta2": beta2,
+            "rate": group["lr"] * root2 / (1.0 - beta1**step),
+            "eps": group["eps"] * root2,
+        }
 
 
 class AdamW(Adam):

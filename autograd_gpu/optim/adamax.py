@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import AdamaxNumbers, adamax
+from ..backend.optimizers.formulas import adamax
 from .optimizer import Optimizer
 from .param_groups import Group, Params, check_betas
 
@@ -24,7 +24,7 @@ class Adamax(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(adamax)
+    _ag_formula = adamax
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
@@ -53,14 +53,14 @@ class Adamax(Optimizer):
     def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_inf": 0.0}
 
-    def _ag_numbers(self, group: Group, *key: Any) -> AdamaxNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (step,) = key
         beta1, beta2 = group["betas"]
-        return AdamaxNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=group["weight_decay"],
-            beta1=beta1,
-            beta2=beta2,
-            rate=group["lr"] / (1.0 - beta1**step),
-            eps=group["eps"],
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": group["weight_decay"],
+            "beta1": beta1,
+            "beta2": beta2,
+            "rate": group["lr"] / (1.0 - beta1**step),
+            "eps": group["eps"],
+        }

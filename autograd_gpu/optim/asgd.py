@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import ASGDNumbers, asgd
+from ..backend.optimizers.formulas import asgd
 from .optimizer import Optimizer
 from .param_groups import Group, Params
 from .step_count import StepCount, advance
@@ -25,7 +25,7 @@ class ASGD(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(asgd)
+    _ag_formula = asgd
     _ag_nonnegative = ("lr", "weight_decay")
 
     def __init__(
@@ -65,11 +65,11 @@ class ASGD(Optimizer):
         super()._ag_retreat(state, key)
         state["eta"], state["mu"] = key
 
-    def _ag_numbers(self, group: Group, *key: Any) -> ASGDNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         eta, mu = key
-        return ASGDNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            keep=1.0 - eta * (group["lambd"] + group["weight_decay"]),
-            rate=eta,
-            mu=mu,
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "keep": 1.0 - eta * (group["lambd"] + group["weight_decay"]),
+            "rate": eta,
+            "mu": mu,
+        }

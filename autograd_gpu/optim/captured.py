@@ -7,24 +7,22 @@ loaded state dicts do what they do without a graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from operator import attrgetter, getitem, is_
+from operator import attrgetter, is_
 from typing import Any
 
 from ..backend import is_cuda
 from ..backend.cuda import live_numbers
 from ..backend.cuda.capture import NotReadyError
-from ..backend.cuda.live_numbers import LiveNumber, LiveNumbers
+from ..backend.cuda.live_numbers import LiveNumbers
 from ..backend.optimizers.fused import step_lists
 from ..core.graph.storage import bump_version
 from ..core.tensor import Tensor, wrap
-from .param_groups import Group, way, with_numbers
+from .param_groups import Group, with_numbers
 from .step_count import own_count
 
 Optimizer = Any  # optimizer.Optimizer, which imports this
-_ITEM: Callable[[list[float], int], float] = getitem
 _ARRAY = attrgetter("_array")
 
 
@@ -58,9 +56,8 @@ def capture_update(
         live.skip.undos.append(update.retreat)
     numbers = {key: update.numbers(live, key) for key in dict.fromkeys(keys)}
     done: list[int] = []
-    chosen = way(group)
-    rest = step_lists(optimizer._ag_formula, [*columns, *update.columns], [numbers[key] for key in keys], done,
-                      "best" if chosen == "loop" else chosen)  # fmt: skip
+    variant = optimizer._ag_formula.on("p", "g", *update.slots)
+    rest = step_lists(variant, [*columns, *update.columns], [numbers[key] for key in keys], done)
     if rest:
         raise RuntimeError(f"a captured step of {type(optimizer).__name__} updates lists of contiguous CUDA parameters "
                            f"that do not overlap; one of shape {list(params[rest[0]].shape)} on "
@@ -77,16 +74,16 @@ class CapturedUpdate:
         self._number = next(
             i for i, group in enumerate(optimizer.param_groups) if any(param is params[0] for param in group["params"])
         )
-        self._slots = list(optimizer._ag_slots(with_numbers(optimizer.param_groups[self._number])))
+        self.slots = list(optimizer._ag_slots(with_numbers(optimizer.param_groups[self._number])))
         if not all(map(is_cuda, arrays)):
             raise RuntimeError("a CUDA graph updates parameters on CUDA only, and a replay would leave one on the CPU "
                                "as it is: call step() after the replay")
         name = type(optimizer).__name__
-        if any(slot not in optimizer.state.get(param, {}) for param in params for slot in self._slots):
+        if any(slot not in optimizer.state.get(param, {}) for param in params for slot in self.slots):
             raise NotReadyError(f"{name} makes its state in the first step, which cannot be captured in a CUDA graph: "
                                 "each replay would make it anew. Run one step before the capture")
         present = self._present()
-        self.columns = [[state[slot].array for state in present] for slot in self._slots]
+        self.columns = [[state[slot].array for state in present] for slot in self.slots]
         self._memory = [*arrays, *chain(*self.columns)]
         self._keys: list[tuple[Any, ...]] = []  # of the last replay
         self._group: Group = {}  # its options
@@ -100,24 +97,23 @@ class CapturedUpdate:
 
     def _present(self) -> list[dict[str, Any]]:
         """The states of the parameters; what has none gets none, as outside of a graph."""
-        return [self._optimizer.state[param] if self._slots else {} for param in self._params]
+        return [self._optimizer.state[param] if self.slots else {} for param in self._params]
 
-    def numbers(self, live: LiveNumbers, key: tuple[Any, ...]) -> Any:
-        """The formula's hyperparameters for the rows with this key, live."""
+    def numbers(self, live: LiveNumbers, key: tuple[Any, ...]) -> dict[str, float]:
+        """The formula's numbers for the rows with this key; they are changed before each replay."""
         rows = [i for i, other in enumerate(self._keys) if other == key]
-        now = self._optimizer._ag_numbers(self._group, *key)
-        values, kind = list(now), type(now)
-        live.place(0, partial(self._compute, rows, values))
-        return kind(*[LiveNumber(live, partial(_ITEM, values, i), name) for i, name in enumerate(kind._fields)])
+        numbers: dict[str, float] = self._optimizer._ag_numbers(self._group, *key)
+        live.place(0, partial(self._compute, rows, numbers))
+        return numbers
 
     def advance(self) -> tuple[()]:
         """Counts a step."""
         optimizer = self._optimizer
         group = with_numbers(optimizer.param_groups[self._number])
-        if list(optimizer._ag_slots(group)) != self._slots:
+        if list(optimizer._ag_slots(group)) != self.slots:
             raise RuntimeError(f"an option of {type(optimizer).__name__} was changed, such as momentum to or from 0, "
                                f"and takes the state {list(optimizer._ag_slots(group))}; the captured step has "
-                               f"{self._slots}: capture the step again")
+                               f"{self.slots}: capture the step again")
         states = self._present()
         if not self._are_in_place(states):
             self._bring_back()
@@ -132,20 +128,20 @@ class CapturedUpdate:
         for state, key in zip(self._present(), self._keys, strict=True):
             self._optimizer._ag_retreat(state, key)
 
-    def _compute(self, rows: list[int], values: list[float]) -> tuple[()]:
-        """Puts the numbers of the counted step into `values`; RuntimeError if `rows` take different ones."""
+    def _compute(self, rows: list[int], numbers: dict[str, float]) -> tuple[()]:
+        """Puts the numbers of the counted step into `numbers`; RuntimeError if `rows` take different ones."""
         keys = self._keys
         key = keys[rows[0]]
         if keys.count(key) < len(keys) and any(keys[i] != key for i in rows):
             raise RuntimeError(f"parameters of {type(self._optimizer).__name__} that had taken the same number of "
                                "steps when the step was captured have taken different ones now: capture it again")
-        values[:] = self._optimizer._ag_numbers(self._group, *key)
+        numbers.update(self._optimizer._ag_numbers(self._group, *key))
         return ()
 
     def _are_in_place(self, states: list[dict[str, Any]]) -> bool:
         """Whether parameters and states are the arrays that the graph uses; every replay asks, so without a loop."""
         try:
-            present = [_ARRAY(state[slot]) for slot in self._slots for state in states]
+            present = [_ARRAY(state[slot]) for slot in self.slots for state in states]
         except KeyError:  # state that `_bring_back` misses, too
             return False
         return all(map(is_, chain(map(_ARRAY, self._params), present), self._memory))
@@ -158,7 +154,7 @@ class CapturedUpdate:
                 raise RuntimeError(f"a parameter of shape {list(param.shape)} has other memory than when the step was "
                                    "captured, which the graph would not update: write into it, as load_state_dict does "
                                    "by default, or capture the step again")
-            for slot, memory in zip(self._slots, states, strict=True):
+            for slot, memory in zip(self.slots, states, strict=True):
                 loaded = state.get(slot)
                 if loaded is None:
                     raise RuntimeError(f"the state of {type(self._optimizer).__name__} lacks {slot}, which it had when "

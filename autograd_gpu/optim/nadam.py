@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import NAdamNumbers, nadam
+from ..backend.optimizers.formulas import nadam
 from .optimizer import Optimizer
 from .param_groups import Group, Params, check_betas
 from .step_count import StepCount, advance
@@ -26,7 +26,7 @@ class NAdam(Optimizer):
     0.8944
     """
 
-    _ag_formula = staticmethod(nadam)
+    _ag_formula = nadam
     _ag_nonnegative = ("lr", "eps", "weight_decay", "momentum_decay")
 
     def __init__(
@@ -72,22 +72,22 @@ class NAdam(Optimizer):
         super()._ag_retreat(state, key)
         state["mu_product"] = key[2]
 
-    def _ag_numbers(self, group: Group, *key: Any) -> NAdamNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         step, product, _ = key
         beta1, beta2 = group["betas"]
         lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
         now, after = _momentum(group, step), _momentum(group, step + 1)
         root2 = (1.0 - beta2**step) ** 0.5
-        return NAdamNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=0.0 if decoupled else decay,
-            keep=1.0 - lr * decay if decoupled else 1.0,
-            beta1=beta1,
-            beta2=beta2,
-            rate=lr * root2 * after / (1.0 - product * after),
-            rate_now=lr * root2 * (1.0 - now) / (1.0 - product),
-            eps=group["eps"] * root2,
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": 0.0 if decoupled else decay,
+            "keep": 1.0 - lr * decay if decoupled else 1.0,
+            "beta1": beta1,
+            "beta2": beta2,
+            "rate": lr * root2 * after / (1.0 - product * after),
+            "rate_now": lr * root2 * (1.0 - now) / (1.0 - product),
+            "eps": group["eps"] * root2,
+        }
 
 
 def _momentum(group: Group, step: int) -> float:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from ..autograd.zero_grad import zero_grad
 from ..backend import Array, namespace
 from ..backend.cuda import live_numbers
+from ..backend.formulas.update import Update
 from ..backend.optimizers.buckets import Buckets
-from ..backend.optimizers.chunks import Formula
-from ..core.graph.storage import before_write, bump_version
+from ..core.graph.storage import bump_version
 from ..core.interpret.tracing import Tracing, tracer
 from ..core.tensor import Tensor, wrap
 from ..modes import MODES, enable_grad
@@ -31,19 +32,19 @@ from .param_groups import (
     Group,
     Params,
     check_execution,
-    check_grad,
     check_nonnegative,
     check_sizes,
     check_tensors,
     completed,
     from_params,
     required,
-    way,
+    together,
     with_numbers,
 )
 from .recorded import apply_recorded, check_recordable, initial, recordable, settled
 from .state_loading import loaded_group, loaded_state
 from .step_count import StepCount, advance, own_count
+from .update_call import UpdateCall, with_grads
 
 ParamsT = params_t = Params  # PyTorch's names of the type of an optimizer's parameters
 
@@ -60,9 +61,8 @@ class Optimizer(Hookable):
     whose options override `defaults` for their group. `param_groups` may be changed between steps:
     group["lr"] *= 0.1. A learning rate or another numeric option may be a one-element tensor, read at each step.
 
-    `foreach` and `fused` choose how a step on CUDA runs, with the same results; on the CPU they change nothing. None:
-    by a fused kernel (SGD, Adam, AdamW), else by lists of parameters (foreach), a launch per operation. True: in that
-    way; Adagrad has no fused kernel on CUDA, and raises. False: one parameter at a time, unless the other is True.
+    A step on CUDA is one launch for all parameters of a dtype and step count. If `foreach` or `fused` is False, and the
+    other one not True, parameters are updated one at a time, with the same results; on the CPU they change nothing.
 
     `differentiable` records the step: gradients flow to the parameters and states before it, to the parameters'
     `.grad`, and to options that are tensors, such as `lr`. The parameters are written in place, so they cannot be
@@ -77,7 +77,7 @@ class Optimizer(Hookable):
     """
 
     # Private names here and in subclasses begin with `_ag_`, to avoid clashes with users' subclasses.
-    _ag_formula: Formula  # of backend/optimizers/formulas.py, for this class's `_ag_update`
+    _ag_formula: Update  # of backend/optimizers/formulas.py, for this class's `_ag_update`
     _ag_nonnegative: tuple[str, ...] = ()  # options that must not be negative
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ class Optimizer(Hookable):
         The closure computes the loss and the gradients; it is called first, with grad enabled. RuntimeError if a
         gradient differs from its parameter in shape, dtype or device. If memory runs out, each parameter is updated
         together with its state or not at all. An interrupt may leave the parameter being updated, or a bucket of small
-        parameters, partially updated; so may, by lists on CUDA, memory that runs out between two launches.
+        parameters, partially updated.
 
         >>> w = ag.tensor([1.0], requires_grad=True)
         >>> (3 * w).sum().backward()
@@ -174,39 +174,52 @@ class Optimizer(Hookable):
     def _ag_update(self, group: Group) -> None:
         """Updates the parameters of `group` on arrays, without recording, and bumps their versions.
 
-        1. Make missing state. 2. Count the step. 3. Run the formula on parameters, gradients and state. 4. If that
+        1. Make missing state and count the step. 2. Run the formula on parameters, gradients and state. 3. If that
         fails, restore the state of parameters that were not updated.
         """
-        slots = self._ag_slots(group)
         params, arrays, grads = with_grads(group)
         if not params:
             return
         if (live := live_numbers.current()) is not None:
             capture_update(self, live, group, [arrays, grads], params)
             return
+        call = self._ag_counted(group, params, [arrays, grads], self._ag_slots(group))  # 1
+        done: list[int] = []
+        try:
+            self._ag_buckets.update(call.variant, call.columns, call.numbers, done, together(group))  # 2
+        except BaseException:
+            call.take_back(done)  # 3
+            raise
+        finally:
+            for param in params:
+                bump_version(param)
+
+    def _ag_counted(
+        self, group: Group, params: list[Tensor], columns: list[Sequence[Array]], slots: dict[str, float]
+    ) -> UpdateCall:
+        """The update of `params`, after making missing state and counting the step, both undone if this fails.
+
+        `columns` are the arrays of parameters and gradients.
+        """
         if self._ag_recorded:
             self._ag_settle(params, slots)
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
         fresh, before = [False] * len(params), None
         keys: list[tuple[Any, ...]] = []
-        done: list[int] = []
         try:
             try:
-                columns = [[state[name].array for state in states] for name in slots]
+                columns = [*columns, *[[state[name].array for state in states] for name in slots]]
             except KeyError:
                 before = [dict(state) for state in states]
-                fresh = self._ag_prepare(group, params, slots)  # 1
-                columns = [[state[name].array for state in states] for name in slots]
-            self._ag_advance(states, group, fresh, keys)  # 2
+                fresh = self._ag_prepare(group, params, slots)
+                columns = [*columns, *[[state[name].array for state in states] for name in slots]]
+            self._ag_advance(states, group, fresh, keys)
             numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
-            rows = [numbers[key] for key in keys]
-            self._ag_buckets.update(self._ag_formula, [arrays, grads, *columns], rows, done, way(group))  # 3
         except BaseException:
-            self._ag_take_back(states, keys, before, done)  # 4
+            self._ag_take_back(states, keys, before, [])
             raise
-        finally:
-            for param in params:
-                bump_version(param)
+        variant, rows = self._ag_formula.on("p", "g", *slots), [numbers[key] for key in keys]
+        return UpdateCall(params, variant, columns, rows, partial(self._ag_take_back, states, keys, before))
 
     def _ag_record(self, group: Group) -> None:
         """Updates the parameters of `group` as `_ag_update` does, recorded; writes once all results are computed.
@@ -218,6 +231,7 @@ class Optimizer(Hookable):
             check_recordable(param)
         group, results = recordable(group), []
         slots = self._ag_slots(group)
+        variant = self._ag_formula.on("p", "g", *slots)
         with enable_grad():
             for param in params:
                 state, keys = own_count(self.state.get(param, {})), list[Any]()
@@ -227,7 +241,7 @@ class Optimizer(Hookable):
                 old = [state[name] if name in state else initial(param, start) for name, start in slots.items()]
                 numbers = self._ag_numbers(group, *keys[0])
                 # A clone: what the step saves of the parameter must outlive the write to it.
-                new, *made = apply_recorded(self._ag_formula, [param.clone(), param._grad, *old], numbers)
+                new, *made = apply_recorded(variant, [param.clone(), param._grad, *old], numbers)
                 results.append((new, {**state, **dict(zip(slots, made, strict=True))}))
             for param, (new, state) in zip(params, results, strict=True):
                 param.copy_(new)
@@ -271,8 +285,8 @@ class Optimizer(Hookable):
             states[i].clear()
             states[i].update(before[i])
 
-    def _ag_numbers(self, group: Group, *key: Any) -> Any:
-        """The formula's hyperparameters for this step."""
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, Any]:
+        """The formula's numbers for this step, in its order."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _ag_update()")
 
     def _ag_prepare(self, group: Group, params: list[Tensor], slots: dict[str, float]) -> list[bool]:
@@ -394,23 +408,6 @@ class Optimizer(Hookable):
         for i, g in enumerate(self.param_groups):
             text += f"\nParameter Group {i}\n" + "".join([f"    {k}: {g[k]}\n" for k in sorted(g) if k != "params"])
         return f"{type(self).__name__} ({text})"
-
-
-def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
-    """The parameters of `group` with a gradient, their arrays, and the gradients' arrays; checks the gradients."""
-    params, arrays, grads = [], [], []
-    for param in group["params"]:
-        grad = param.grad
-        if grad is None:
-            continue
-        array, g = param.array, grad.array
-        if array.shape != g.shape or array.dtype is not g.dtype or type(array) is not type(g):
-            check_grad(param, grad)
-        params.append(param)
-        arrays.append(array)
-        grads.append(g)
-    before_write(params)
-    return params, arrays, grads
 
 
 Optimizer.step = with_hooks(Optimizer.step)  # type: ignore[method-assign]

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..backend import admitted, is_array
 from ..backend.arrays.dtypes import FLOATS
-from ..backend.optimizers.fused import Way
 from ..core.tensor import Tensor
 from ..modes import no_grad
 
@@ -152,12 +151,10 @@ def check_execution(group: Group) -> None:
             )
 
 
-def way(group: Group) -> Way:
-    """How a step of `group` runs on CUDA, by its options `foreach` and `fused`; naming either ends the choice."""
+def together(group: Group) -> bool:
+    """Whether a step of `group` on CUDA updates all parameters at once, by its options `foreach` and `fused`."""
     fused, foreach = group.get("fused"), group.get("foreach")
-    if fused is None and foreach is None:
-        return "best"
-    return "fused" if fused else "foreach" if foreach else "loop"
+    return (fused is None and foreach is None) or bool(fused or foreach)
 
 
 def check_grad(param: Tensor, grad: Tensor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import RAdamNumbers, radam
+from ..backend.optimizers.formulas import radam
 from .optimizer import Optimizer
 from .param_groups import Group, Params, check_betas
 
@@ -25,7 +25,7 @@ class RAdam(Optimizer):
     tensor([0.5], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(radam)
+    _ag_formula = radam
     _ag_nonnegative = ("lr", "eps", "weight_decay")
 
     def __init__(
@@ -56,7 +56,7 @@ class RAdam(Optimizer):
     def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def _ag_numbers(self, group: Group, *key: Any) -> RAdamNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (step,) = key
         beta1, beta2 = group["betas"]
         lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
@@ -68,13 +68,13 @@ class RAdam(Optimizer):
         if adaptive:
             rectification = (rho - 4.0) * (rho - 2.0) * most / ((most - 4.0) * (most - 2.0) * rho)
             rate *= (rectification * correction2) ** 0.5
-        return RAdamNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=0.0 if decoupled else decay,
-            keep=1.0 - lr * decay if decoupled else 1.0,
-            beta1=beta1,
-            beta2=beta2,
-            rate=rate,
-            eps=group["eps"],
-            adaptive=adaptive,
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": 0.0 if decoupled else decay,
+            "keep": 1.0 - lr * decay if decoupled else 1.0,
+            "beta1": beta1,
+            "beta2": beta2,
+            "rate": rate,
+            "eps": group["eps"],
+            "adaptive": 1.0 if adaptive else 0.0,
+        }

@@ -1,33 +1,58 @@
-"""Recorded steps: the update formulas of backend/optimizers on tensors, for `differentiable=True`.
+"""Recorded steps, for `differentiable=True`: an update is an op with several results (core/declare/several.py).
 
-A formula writes into the arrays that it is given, by functions of NumPy's names. Here a Register stands for such an
-array: it holds a tensor, and a write gives it another one. So a formula is written once, and all that it computes is
-recorded. Hyperparameters may be 0-d tensors.
+Hyperparameters may be 0-d tensors. Numbers that follow from them, such as 1 - beta2, are computed as 0-d tensors in
+float64, and are inputs of the op.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 from ..backend.arrays.dtypes import HALF, float32, float64
-from ..backend.optimizers.chunks import Formula
+from ..backend.formulas.expression import element, number, ordered, rebuilt
+from ..backend.formulas.update import Trace, Variant
+from ..core.extend import RECORD, Several
 from ..core.tensor import Tensor
 from ..ops.creation.like import full_like, zeros_like
 from .param_groups import Group, check_grad, plain_option
 
-_WORK = 3  # registers for intermediates that a formula may ask for
 
-
-def apply_recorded(formula: Formula, tensors: list[Tensor], numbers: Any) -> list[Tensor]:
-    """What `formula` makes of the parameter and its state; `tensors` are (parameter, gradient, *state), not written.
+def apply_recorded(variant: Variant, tensors: list[Tensor], numbers: dict[str, Any]) -> list[Tensor]:
+    """What an update makes of the arrays that it replaces; `tensors` are those of `variant`, and are not written to.
 
     Half types are computed in float32 and rounded once, as in chunks.sweep.
     """
-    dtype = tensors[0].dtype
-    registers = [Register(tensor.to(float32) if dtype in HALF else tensor) for tensor in tensors]
-    work = [Register(tensors[0].detach()) for _ in range(_WORK)]
-    formula(_Functions, _axpby, tuple(registers), tuple(work), numbers)
-    return [register.value.to(dtype) for i, register in enumerate(registers) if i != 1]
+    dtype, device = tensors[0].dtype, tensors[0].device
+    trace = variant.trace({name: math.nan if isinstance(x, Tensor) else x for name, x in numbers.items()})
+    values = trace.values(**numbers)
+    op = _op(trace, tuple([isinstance(value, Tensor) for value in values]))
+    wide = [tensor.to(float32) if dtype in HALF else tensor for tensor in tensors]
+    inputs = dict(zip(map(_named, trace.inputs), wide, strict=True))
+    inputs |= {f"n{k}": value.to(device) for k, value in enumerate(values) if isinstance(value, Tensor)}
+    results = op(RECORD, inputs, tuple([float(value) for value in values if not isinstance(value, Tensor)]))
+    return [results[name].to(dtype) for name in variant.arrays if name in results]
+
+
+@functools.cache
+def _op(trace: Trace, are_tensors: tuple[bool, ...]) -> Several:
+    """The op of a trace, in which the numbers n0, n1, ... of its program are 0-d inputs where they are tensors."""
+    made = {e: (element if is_tensor else number)(f"n{k}")
+            for k, (e, is_tensor) in enumerate(zip(trace.program.numbers, are_tensors, strict=True))}  # fmt: skip
+    made |= {element(name): element(_named(name)) for name in trace.inputs}
+    for e in ordered(trace.outputs.values(), lambda e: () if e in made else e.args):
+        if e not in made:
+            made[e] = rebuilt(e, [made[a] for a in e.args])
+    scalars = [f"n{k}" for k, is_tensor in enumerate(are_tensors) if is_tensor]
+    fixed = [f"n{k}" for k, is_tensor in enumerate(are_tensors) if not is_tensor]
+    arrays, outputs = [*map(_named, trace.inputs)], {name: made[e] for name, e in trace.outputs.items()}
+    return Several(trace.label, scalars, arrays, outputs, fixed)
+
+
+def _named(name: str) -> str:
+    """The name of an input in an op, where g is the gradient of the result."""
+    return "grad" if name == "g" else name
 
 
 def check_recordable(param: Tensor) -> None:
@@ -69,92 +94,3 @@ def _scalar(name: str, option: Any) -> Any:
     if isinstance(option, Tensor):
         return option.reshape(()).to(float64).clone()  # the graph keeps its value if a scheduler writes to the option
     return plain_option(name, option)
-
-
-class Register:
-    """What stands for an array of a formula."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Tensor) -> None:
-        self.value = value
-
-
-def _operand(y: Any, x: Register) -> Any:
-    """`y`, a register, a number or a 0-d tensor on any device, as the other operand of `x`."""
-    if isinstance(y, Register):
-        return y.value
-    return y.to(x.value.device) if isinstance(y, Tensor) else y
-
-
-def _axpby(y: Register, x: Register, a: Any, b: Any, work: Register) -> None:
-    """y = a x + b y; see chunks.Axpby."""
-    kept = y.value if isinstance(b, float) and b == 1.0 else y.value * _operand(b, y)
-    y.value = kept + x.value * _operand(a, x)
-
-
-def _put(out: Register, value: Tensor) -> Register:
-    out.value = value
-    return out
-
-
-class _Functions:
-    """The functions of NumPy that formulas use, on registers."""
-
-    @staticmethod
-    def add(x: Register, y: Any, out: Register) -> Register:
-        return _put(out, x.value + _operand(y, x))
-
-    @staticmethod
-    def subtract(x: Register, y: Any, out: Register) -> Register:
-        return _put(out, x.value - _operand(y, x))
-
-    @staticmethod
-    def multiply(x: Register, y: Any, out: Register) -> Register:
-        return _put(out, x.value * _operand(y, x))
-
-    @staticmethod
-    def divide(x: Register, y: Any, out: Register) -> Register:
-        return _put(out, x.value / _operand(y, x))
-
-    @staticmethod
-    def maximum(x: Register, y: Register, out: Register) -> Register:
-        return _put(out, x.value.maximum(y.value))
-
-    @staticmethod
-    def absolute(x: Register, out: Register) -> Register:
-        return _put(out, x.value.abs())
-
-    @staticmethod
-    def sign(x: Register, out: Register) -> Register:
-        return _put(out, x.value.sign())
-
-    @staticmethod
-    def sqrt(x: Register, out: Register) -> Register:
-        """The root of a mean square, whose derivative is taken as 0 at 0.
-
-        There all gradients so far are 0, so is what the root divides, and the step has the derivative of g / eps. The
-        derivative of the root alone is infinite, and would make that NaN.
-        """
-        zero = x.value == 0
-        return _put(out, x.value.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0))
-
-    @staticmethod
-    def clip(x: Register, low: float, high: float, out: Register) -> Register:
-        return _put(out, x.value.clamp(low, high))
-
-    @staticmethod
-    def less(x: Register, y: float) -> Tensor:
-        return x.value < y
-
-    @staticmethod
-    def greater(x: Register, y: float) -> Tensor:
-        return x.value > y
-
-    @staticmethod
-    def copyto(out: Register, value: Any, where: Tensor | None = None) -> None:
-        """Copies a register, or puts a number, where `where` is True."""
-        if isinstance(value, Register):
-            out.value = value.value
-        else:
-            out.value = full_like(out.value, value) if where is None else out.value.masked_fill(where, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import RMSpropNumbers, rmsprop
+from ..backend.optimizers.formulas import rmsprop
 from .optimizer import Optimizer
 from .param_groups import Group, Params
 
@@ -24,7 +24,7 @@ class RMSprop(Optimizer):
     tensor([0.9], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(rmsprop)
+    _ag_formula = rmsprop
     _ag_nonnegative = ("lr", "eps", "momentum", "weight_decay", "alpha")
 
     def __init__(
@@ -56,13 +56,12 @@ class RMSprop(Optimizer):
             slots["grad_avg"] = 0.0
         return slots
 
-    def _ag_numbers(self, group: Group, *key: Any) -> RMSpropNumbers:
-        return RMSpropNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            decay=group["weight_decay"],
-            lr=group["lr"],
-            alpha=group["alpha"],
-            eps=group["eps"],
-            momentum=group["momentum"],
-            centered=group["centered"],
-        )
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": group["weight_decay"],
+            "lr": group["lr"],
+            "alpha": group["alpha"],
+            "eps": group["eps"],
+            "momentum": group["momentum"],
+        }

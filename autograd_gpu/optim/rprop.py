@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.optimizers.formulas import RpropNumbers, rprop
+from ..backend.optimizers.formulas import rprop
 from .optimizer import Optimizer
 from .param_groups import Group, Params
 
@@ -25,7 +25,7 @@ class Rprop(Optimizer):
     tensor([0.75], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(rprop)
+    _ag_formula = rprop
     _ag_nonnegative = ("lr",)
 
     def __init__(
@@ -55,6 +55,7 @@ class Rprop(Optimizer):
     def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"prev": 0.0, "step_size": group["lr"]}
 
-    def _ag_numbers(self, group: Group, *key: Any) -> RpropNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
-        return RpropNumbers(-1.0 if group["maximize"] else 1.0, shrink, grow, smallest, largest)
+        sign = -1.0 if group["maximize"] else 1.0
+        return {"sign": sign, "shrink": shrink, "grow": grow, "smallest": smallest, "largest": largest}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.cuda import live_numbers
-from ..backend.optimizers.formulas import SGDNumbers, descend, sgd
-from ..backend.optimizers.fused import step_lists
-from ..core.graph.storage import bump_version
-from .optimizer import Optimizer, with_grads
-from .param_groups import Group, Params, way
+from ..backend.optimizers.formulas import sgd
+from .optimizer import Optimizer
+from .param_groups import Group, Params
 
 
 class SGD(Optimizer):
@@ -26,7 +23,7 @@ class SGD(Optimizer):
     tensor([0.8], requires_grad=True)
     """
 
-    _ag_formula = staticmethod(sgd)
+    _ag_formula = sgd
     _ag_nonnegative = ("lr", "momentum", "weight_decay")
 
     def __init__(
@@ -54,19 +51,6 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
-    def _ag_update(self, group: Group) -> None:
-        if group["momentum"] or live_numbers.current() is not None:
-            super()._ag_update(group)
-            return
-        params, arrays, grads = with_grads(group)
-        try:
-            c = self._ag_numbers(group, False)
-            rows = step_lists(sgd, [arrays, grads], [c] * len(arrays), [], way(group))
-            descend([arrays[i] for i in rows], [grads[i] for i in rows], c)
-        finally:
-            for param in params:
-                bump_version(param)
-
     def _ag_slots(self, group: Group) -> dict[str, float]:
         return {"momentum_buffer": 0.0} if group["momentum"] else {}
 
@@ -79,14 +63,14 @@ class SGD(Optimizer):
     def _ag_retreat(self, state: dict[str, Any], key: tuple[Any, ...]) -> None:
         """Does nothing: SGD counts no steps."""
 
-    def _ag_numbers(self, group: Group, *key: Any) -> SGDNumbers:
+    def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (first,) = key
-        return SGDNumbers(
-            sign=-1.0 if group["maximize"] else 1.0,
-            lr=group["lr"],
-            decay=group["weight_decay"],
-            momentum=group["momentum"],
-            damped=1.0 - group["dampening"],
-            nesterov=group["nesterov"],
-            first=first,
-        )
+        return {
+            "sign": -1.0 if group["maximize"] else 1.0,
+            "decay": group["weight_decay"],
+            "lr": group["lr"],
+            "momentum": group["momentum"],
+            "kept": 0.0 if first else group["momentum"],
+            "damped": 1.0 if first else 1.0 - group["dampening"],
+            "nesterov": 1.0 if group["nesterov"] else 0.0,
+        }

@@ -29,6 +29,7 @@ from .param_groups import number
 
 Average = Callable[[Tensor, Tensor, Tensor], Tensor]
 MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], None]
+_BLEND = blend.on("mean", "p")
 
 
 def get_swa_avg_fn() -> Average:
@@ -197,9 +198,7 @@ class AveragedModel(Module):
         number = count.array if count.is_cuda else live.array(lambda: np.array([float(self.n_averaged)]), 1).reshape(())
         function, none = self.multi_avg_fn or get_swa_multi_avg_fn(), number == 0
         if self.avg_fn is None and isinstance(function, _Blending):
-            weight = xp.zeros(2)
-            weight[0] = xp.where(none, 1.0, function.weight(number.astype(float64)))
-            _blend(inner, outer, weight)
+            _blend(inner, outer, xp.where(none, 1.0, function.weight(number.astype(float64))))
             return
         models = wrap(number.astype(int64))
         if self.avg_fn is None:
@@ -299,24 +298,29 @@ def _is_batch_norm(module: Module) -> bool:
 def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: Any) -> None:
     """averaged = (1 - weight) averaged + weight current, in place; integers are truncated.
 
-    In a CUDA graph `weight` is an array of it and 0, in device memory.
+    In a CUDA graph `weight` is a 0-d array in device memory.
     """
     before_write(averaged)
     left: Sequence[int] = range(len(averaged))
     known = isinstance(weight, float)
     if not known or weight != 1.0:
-        left = foreach.foreach("lerp_scalar", [a.array for a in averaged], [p.array for p in current], a=weight)
+        left = _lerp([a.array for a in averaged], [p.array for p in current], weight)
     for i in left:
         a, p = averaged[i], current[i]
         if known and weight == 1.0:
             a.array[...] = p.array
         elif known and a.dtype in FLOATS:
-            sweep(blend, (a.array, p.array), weight)
+            sweep(_BLEND, (a.array, p.array), {"weight": weight})
         else:
-            w = weight if known else weight[0]
+            w = weight
             a.array[...] = ((1.0 - w) * a.array + w * p.array).astype(a.dtype)
     for a in averaged:
         bump_version(a)
+
+
+def _lerp(averaged: list[Any], current: list[Any], weight: Any) -> list[int]:
+    """Averages what kernels over lists support; returns the indices of the others."""
+    return foreach.foreach("lerp", averaged, averaged, current, weight)
 
 
 def _copy(into: Tensor, source: Tensor) -> None:

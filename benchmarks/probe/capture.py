@@ -10,7 +10,7 @@ import numpy as np
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.cuda import cublas
-from autograd_gpu.backend.optimizers.formulas import SGDNumbers
+from autograd_gpu.backend.optimizers.formulas import sgd
 
 from .table import FLOATS, Found, Lab, check, difference
 
@@ -19,7 +19,8 @@ SCALE = """extern "C" __global__ void scale(float* x, int n) {
     if (i < n) x[i] *= 3.0f;
 }"""
 SIDE, REPLAYS, THREADS = 128, 3, 256
-MOMENTUM = SGDNumbers(sign=1.0, lr=0.5, decay=0.0, momentum=0.9)
+MOMENTUM = {"sign": 1.0, "decay": 0.0, "lr": 0.5, "momentum": 0.9, "kept": 0.9, "damped": 1.0, "nesterov": 0.0}
+STEP = sgd.on("p", "g", "momentum_buffer")
 
 
 def captured(stream: Any, work: Callable[[], Any]) -> Any:
@@ -124,7 +125,7 @@ def optimizer_step(lab: Lab) -> Found:
     def work() -> None:
         for array in (*p, *b):
             array.fill(1)
-        kernels.sgd_step(kernels.tensor_lists([p, b], [g]), True, MOMENTUM)
+        kernels.over(kernels.update_of(STEP.general), kernels.tensor_lists([p, b], [g]), MOMENTUM)
 
     lab.wait()
     with stream:

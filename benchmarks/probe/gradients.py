@@ -11,14 +11,14 @@ import numpy as np
 import autograd_gpu as ag
 from autograd_gpu import optim
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.optimizers.formulas import SGDNumbers
+from autograd_gpu.backend.optimizers.formulas import sgd
 from autograd_gpu.core.engine import grad_buffers
 
 from .table import Found, Lab, check
 from .timing import host_us
 
 PARAMETERS, SIDE = 100, 64
-NUMBERS = SGDNumbers(sign=1.0, lr=1e-4, decay=0.0)
+NUMBERS = {"sign": 1.0, "decay": 0.0, "lr": 1e-4, "momentum": 0.0, "kept": 0.0, "damped": 1.0, "nesterov": 0.0}
 
 
 @check("reference counts of gradients", 10)
@@ -70,5 +70,5 @@ def step_time(lab: Lab) -> Found:
         parameter.grad = ag.tensor(lab.normal(SIDE, SIDE))
     steps = {name: getattr(optim, name)(parameters, lr=1e-4).step for name in ("SGD", "Adam")}
     lists = kernels.tensor_lists([[p.array for p in parameters]], [[p.grad.array for p in parameters]])
-    calls = steps | {"sgd_step": partial(kernels.sgd_step, lists, False, NUMBERS)}
+    calls = steps | {"sgd_step": partial(kernels.over, kernels.update_of(sgd.on("p", "g").general), lists, NUMBERS)}
     return {"ok": True, "us": {name: host_us(lab, call) for name, call in calls.items()}}

@@ -10,7 +10,7 @@ import numpy as np
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import float8_e4m3fn, float32
-from autograd_gpu.backend.optimizers.formulas import AdamNumbers
+from autograd_gpu.backend.optimizers.formulas import adam
 from autograd_gpu.ops.nn.exponential_activations import mish
 from autograd_gpu.ops.nn.gelu import gelu
 from tests.support import kernel_references
@@ -65,9 +65,9 @@ def random(lab: Lab, x: np.ndarray) -> Pairs:
 
 def foreach(lab: Lab, x: np.ndarray) -> Pairs:
     lists = [[lab.cp.asarray(row) for row in x[rows]] for rows in (slice(0, 2), slice(2, 4), slice(4, 6))]
-    if not kernels.foreach("add", *lists):
+    if not kernels.foreach("add", *lists, 1.0):
         raise AssertionError("foreach took no list")
-    return [(lists[0][row], kernel_references.foreach("add", x[2 + row], x[4 + row])) for row in range(2)]
+    return [(lists[0][row], kernel_references.foreach("add", x[2 + row], x[4 + row], 1.0)) for row in range(2)]
 
 
 def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
@@ -87,12 +87,12 @@ def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
 
 
 def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
-    numbers = AdamNumbers(sign=1.0, decay=0.1, keep=0.9, beta1=0.8, beta2=0.95, rate=0.02, eps=1e-3)
-    arrays = [np.abs(x[row]) + 0.5 for row in range(4)]
-    *written, g = [[lab.cp.asarray(array)] for array in arrays]
-    kernels.adam_step(kernels.tensor_lists(written, [g]), False, numbers)
-    return [(tensors[0], expected) for tensors, expected in zip(
-        written, kernel_references.adam_step(tuple(arrays), numbers), strict=True)]  # fmt: skip
+    numbers = {"sign": 1.0, "decay": 0.1, "keep": 0.9, "beta1": 0.8, "beta2": 0.95, "rate": 0.02, "eps": 1e-3}
+    variant, arrays = adam.on("p", "g", "exp_avg", "exp_avg_sq"), [np.abs(x[row]) + 0.5 for row in range(4)]
+    p, g, m, v = [[lab.cp.asarray(array)] for array in arrays]
+    kernels.over(kernels.update_of(variant.general), kernels.tensor_lists([p, m, v], [g]), numbers)
+    expected, _, *states = kernel_references.updated(variant, arrays, numbers)
+    return [(tensors[0], result) for tensors, result in zip((p, m, v), (expected, *states), strict=True)]
 
 
 def elementwise(lab: Lab, x: np.ndarray) -> Pairs:

@@ -21,8 +21,9 @@ def documented(family):
     if kernel.startswith("random_"):  # as test_traffic.py has it: each number is written once
         return 4
     rows = {tuple(re.findall(r"\w+", label)): cells for label, *cells in kernels.counted()}
-    special = [cells for words, cells in rows.items() if words[0] == kernel and functor in words[2:]]
-    return int((special or [rows[kernel,]])[0][3])
+    exact = rows.get(tuple(re.findall(r"\w+", family)))
+    named = [cells for words, cells in rows.items() if words[0] == kernel and functor in words[2:]]
+    return int((exact or (named or [rows[kernel,]])[0])[3])
 
 
 @pytest.mark.cpu

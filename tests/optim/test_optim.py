@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 from optim_cases import CASES, ONE_EACH, OPTIONS, SMALL, advance, gradients, make, run, start
+from updates import SGD
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
-from autograd_gpu.backend.cpu import blas
 from autograd_gpu.backend.optimizers import chunks, formulas
 
 
@@ -85,35 +85,18 @@ def layouts(shape):
 @pytest.mark.parametrize("shape", [(7, 5), (3, 70000), (70000, 3), (400, 400)])
 def test_memory_layouts(shape):
     p, g, m = start_of = [np.random.default_rng(i).standard_normal(shape) for i in range(3)]
-    momentum = formulas.SGDNumbers(sign=1.0, lr=0.1, decay=0.0, momentum=0.9)
-    plain = formulas.SGDNumbers(sign=1.0, lr=0.1, decay=0.5)
+    momentum = {**SGD, "decay": 0.0, "kept": 0.9, "damped": 1.0}
+    plain = {**SGD, "decay": 0.5}
     expected = p - 0.1 * (0.9 * m + g)
     for param, grad, buffer in itertools.product(*(list(layouts(shape)) for _ in range(3))):
         for array, values in zip((param, grad, buffer), start_of, strict=True):
             array[...] = values
-        chunks.sweep(formulas.sgd, (param, grad, buffer), momentum)
+        chunks.sweep(formulas.sgd.on("p", "g", "momentum_buffer"), (param, grad, buffer), momentum)
         np.testing.assert_allclose(param, expected, rtol=1e-12, atol=1e-14)
         np.testing.assert_array_equal(grad, g)
         param[...] = p
-        formulas.descend([param], [grad], plain)
+        chunks.sweep(formulas.sgd.on("p", "g"), (param, grad), plain)
         np.testing.assert_allclose(param, p - 0.1 * (g + 0.5 * p), rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [0, 1, 8192, 8193, 65536])
-@pytest.mark.parametrize("library", [True, False])
-def test_axpby(dtype, size, library, monkeypatch):
-    """By NumPy's OpenBLAS, and without it."""
-    if not library:
-        monkeypatch.setattr(chunks, "blas_axpby", dict)
-    elif not blas.axpby():
-        pytest.skip("this NumPy has no OpenBLAS of its own")
-    rng = np.random.default_rng(0)
-    for a, b in ((0.5, 1.0), (-2.0, 0.25)):
-        x, y = rng.standard_normal(size).astype(dtype), rng.standard_normal(size).astype(dtype)
-        expected = a * x + b * y
-        chunks.by_blas(y, x, a, b)
-        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("cls", "options"), CASES)
@@ -132,7 +115,7 @@ def test_read_only_memory_is_not_written():
     array = np.ones(3)
     array.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        formulas.descend([array], [np.ones(3)], formulas.SGDNumbers(sign=1.0, lr=0.1, decay=0.0))
+        chunks.sweep(formulas.sgd.on("p", "g"), (array, np.ones(3)), SGD)
     assert array.tolist() == [1.0] * 3
 
 

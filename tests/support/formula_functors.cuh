@@ -885,3 +885,621 @@ template <typename W> struct Group573bcaa7cadd {
         y[2] = quotient(x[3], exp(-x[3]) + W(1)) * x[4] - maximum(x[1], W(0.5));
     }
 };
+
+// Of foreach.cu.
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachAbs_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = fabs(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachNeg_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = -x[1];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachSqrt_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = sqrt(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachRsqrt_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = W(1) / sqrt(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachReciprocal_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = W(1) / x[1];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachExp_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = exp(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachLog_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = log(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachClone_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+// n0 = a2
+template <typename W> struct ForeachAdd_lln {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] + n0 * x[2];
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a2 * a1
+template <typename W> struct ForeachAdd_lnn {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] + n0;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a1
+// n0 = a0, n1 = a2
+template <typename W> struct ForeachAdd_nln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0, n1;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = n0 + n1 * x[1];
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+// n0 = a2
+template <typename W> struct ForeachSub_lln {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] - n0 * x[2];
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a2 * a1
+template <typename W> struct ForeachSub_lnn {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] - n0;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a1
+// n0 = a0, n1 = a2
+template <typename W> struct ForeachSub_nln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0, n1;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = n0 - n1 * x[1];
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+template <typename W> struct ForeachMul_ll {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] * x[2];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a1
+template <typename W> struct ForeachMul_ln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] * n0;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+template <typename W> struct ForeachDiv_ll {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] / x[2];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a1
+template <typename W> struct ForeachDiv_ln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] / n0;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a1
+// n0 = a0
+template <typename W> struct ForeachDiv_nl {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = n0 / x[1];
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a1
+template <typename W> struct ForeachPow_ln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = pow(x[1], n0);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+template <typename W> struct ForeachMaximum_ll {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = maximum(x[1], x[2]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a1
+template <typename W> struct ForeachMaximum_ln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = maximum(x[1], n0);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+template <typename W> struct ForeachMinimum_ll {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = minimum(x[1], x[2]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a1
+// n0 = a0
+template <typename W> struct ForeachMinimum_nl {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = minimum(n0, x[1]);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a1, n1 = a2
+template <typename W> struct ForeachClamp_lnn {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0, n1;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = minimum(maximum(x[1], n0), n1);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); }
+};
+
+// x[0] = out, x[1] = a0
+// n0 = a1
+template <typename W> struct ForeachClamp_lno {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = maximum(x[1], n0);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a2
+template <typename W> struct ForeachClamp_lol {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = minimum(x[1], x[2]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1
+// n0 = abs(a2), n1 = a2, n2 = 1 - a2
+template <typename W> struct ForeachLerp_lln {
+    static constexpr int LISTS = 3, READS = 6, WRITES = 1;
+    W n0, n1, n2;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t1 = x[2] - x[1];
+        x[0] = n0 < W(0.5) ? x[1] + n1 * t1 : x[2] - t1 * n2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1, x[3] = a2
+template <typename W> struct ForeachLerp_lll {
+    static constexpr int LISTS = 4, READS = 14, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t2 = x[2] - x[1];
+        x[0] = fabs(x[3]) < W(0.5) ? x[1] + x[3] * t2 : x[2] - t2 * (W(1) - x[3]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1, x[3] = a2
+// n0 = a3
+template <typename W> struct ForeachAddcmul_llln {
+    static constexpr int LISTS = 4, READS = 14, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] + n0 * x[2] * x[3];
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = out, x[1] = a0, x[2] = a1, x[3] = a2
+// n0 = a3
+template <typename W> struct ForeachAddcdiv_llln {
+    static constexpr int LISTS = 4, READS = 14, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = x[1] + n0 * (x[2] / x[3]);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
+// x[0] = p, x[1] = g
+// n0 = lr, n1 = decay, n2 = sign
+template <typename W> struct SgdStep {
+    static constexpr int LISTS = 2, READS = 3, WRITES = 1;
+    W n0, n1, n2;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t1 = n2 * x[1];
+        x[0] = x[0] - n0 * (n1 == W(0) ? t1 : t1 + n1 * x[0]);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); }
+};
+
+// x[0] = p, x[1] = momentum_buffer, x[2] = g
+// n0 = lr, n1 = nesterov, n2 = kept, n3 = damped, n4 = decay, n5 = sign, n6 = momentum
+template <typename W> struct SgdMomentumBufferStep {
+    static constexpr int LISTS = 3, READS = 7, WRITES = 3;
+    W n0, n1, n2, n3, n4, n5, n6;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n5 * x[2];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W y0 = x[0] - n0 * (n1 == W(0) ? t8 : t6 + n6 * t8);
+        const W y1 = t8;
+        x[0] = y0;
+        x[1] = y1;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); }
+};
+
+// x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = g
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = beta2, n7 = 1 - beta2, n8 = eps
+template <typename W> struct AdamStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5, n6, n7, n8;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t13 = n6 * x[2] + n7 * t6 * t6;
+        const W y0 = n0 * x[0] - n1 * t8 / (sqrt(t13) + n8);
+        const W y1 = t8;
+        const W y2 = t13;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); n7 = W(live[7]); n8 = W(live[8]); }
+};
+
+// x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = max_exp_avg_sq, x[4] = g
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = beta2, n7 = 1 - beta2, n8 = eps
+template <typename W> struct AdamMaxExpAvgSqStep {
+    static constexpr int LISTS = 5, READS = 31, WRITES = 15;
+    W n0, n1, n2, n3, n4, n5, n6, n7, n8;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n5 * x[4];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t13 = n6 * x[2] + n7 * t6 * t6;
+        const W t14 = maximum(x[3], t13);
+        const W y0 = n0 * x[0] - n1 * t8 / (sqrt(t14) + n8);
+        const W y1 = t8;
+        const W y2 = t13;
+        const W y3 = t14;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+        x[3] = y3;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); n7 = W(live[7]); n8 = W(live[8]); }
+};
+
+// x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = g
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = rate_now, n7 = beta2, n8 = 1 - beta2, n9 = eps
+template <typename W> struct NadamStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5, n6, n7, n8, n9;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t15 = n7 * x[2] + n8 * t6 * t6;
+        const W y0 = n0 * x[0] - (n1 * t8 + n6 * t6) / (sqrt(t15) + n9);
+        const W y1 = t8;
+        const W y2 = t15;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); n7 = W(live[7]); n8 = W(live[8]); n9 = W(live[9]); }
+};
+
+// x[0] = p, x[1] = exp_avg, x[2] = exp_avg_sq, x[3] = g
+// n0 = keep, n1 = rate, n2 = beta1, n3 = 1 - beta1, n4 = decay, n5 = sign, n6 = adaptive, n7 = beta2, n8 = 1 - beta2, n9 = eps
+template <typename W> struct RadamStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5, n6, n7, n8, n9;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t8 = n2 * x[1] + n3 * t6;
+        const W t14 = n7 * x[2] + n8 * t6 * t6;
+        const W y0 = n0 * x[0] - n1 * t8 / (n6 == W(0) ? W(1) : sqrt(t14) + n9);
+        const W y1 = t8;
+        const W y2 = t14;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); n7 = W(live[7]); n8 = W(live[8]); n9 = W(live[9]); }
+};
+
+// x[0] = p, x[1] = exp_avg, x[2] = exp_inf, x[3] = g
+// n0 = rate, n1 = beta1, n2 = 1 - beta1, n3 = decay, n4 = sign, n5 = beta2, n6 = eps
+template <typename W> struct AdamaxStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5, n6;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t2 = n4 * x[3];
+        const W t5 = n3 == W(0) ? t2 : t2 + n3 * x[0];
+        const W t7 = n1 * x[1] + n2 * t5;
+        const W t12 = maximum(n5 * x[2], fabs(t5) + n6);
+        const W y0 = x[0] - n0 * t7 / t12;
+        const W y1 = t7;
+        const W y2 = t12;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); }
+};
+
+// x[0] = p, x[1] = square_avg, x[2] = g
+// n0 = lr, n1 = decay, n2 = sign, n3 = alpha, n4 = 1 - alpha, n5 = eps
+template <typename W> struct RmspropStep {
+    static constexpr int LISTS = 3, READS = 7, WRITES = 3;
+    W n0, n1, n2, n3, n4, n5;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t1 = n2 * x[2];
+        const W t4 = n1 == W(0) ? t1 : t1 + n1 * x[0];
+        const W t8 = n3 * x[1] + n4 * t4 * t4;
+        const W y0 = x[0] - n0 * (t4 / (sqrt(t8) + n5));
+        const W y1 = t8;
+        x[0] = y0;
+        x[1] = y1;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); }
+};
+
+// x[0] = p, x[1] = square_avg, x[2] = momentum_buffer, x[3] = g
+// n0 = lr, n1 = momentum, n2 = decay, n3 = sign, n4 = alpha, n5 = 1 - alpha, n6 = eps
+template <typename W> struct RmspropMomentumBufferStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5, n6;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t2 = n3 * x[3];
+        const W t5 = n2 == W(0) ? t2 : t2 + n2 * x[0];
+        const W t9 = n4 * x[1] + n5 * t5 * t5;
+        const W t13 = n1 * x[2] + t5 / (sqrt(t9) + n6);
+        const W y0 = x[0] - n0 * t13;
+        const W y1 = t9;
+        const W y2 = t13;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); }
+};
+
+// x[0] = p, x[1] = square_avg, x[2] = grad_avg, x[3] = g
+// n0 = lr, n1 = decay, n2 = sign, n3 = alpha, n4 = 1 - alpha, n5 = eps
+template <typename W> struct RmspropGradAvgStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t1 = n2 * x[3];
+        const W t4 = n1 == W(0) ? t1 : t1 + n1 * x[0];
+        const W t6 = n4 * t4;
+        const W t8 = n3 * x[1] + t6 * t4;
+        const W t10 = n3 * x[2] + t6;
+        const W y0 = x[0] - n0 * (t4 / (sqrt(t8 - t10 * t10) + n5));
+        const W y1 = t8;
+        const W y2 = t10;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); }
+};
+
+// x[0] = p, x[1] = square_avg, x[2] = momentum_buffer, x[3] = grad_avg, x[4] = g
+// n0 = lr, n1 = momentum, n2 = decay, n3 = sign, n4 = alpha, n5 = 1 - alpha, n6 = eps
+template <typename W> struct RmspropMomentumBufferGradAvgStep {
+    static constexpr int LISTS = 5, READS = 31, WRITES = 15;
+    W n0, n1, n2, n3, n4, n5, n6;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t2 = n3 * x[4];
+        const W t5 = n2 == W(0) ? t2 : t2 + n2 * x[0];
+        const W t7 = n5 * t5;
+        const W t9 = n4 * x[1] + t7 * t5;
+        const W t11 = n4 * x[3] + t7;
+        const W t17 = n1 * x[2] + t5 / (sqrt(t9 - t11 * t11) + n6);
+        const W y0 = x[0] - n0 * t17;
+        const W y1 = t9;
+        const W y2 = t11;
+        const W y3 = t17;
+        x[0] = y0;
+        x[1] = y1;
+        x[3] = y2;
+        x[2] = y3;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); n6 = W(live[6]); }
+};
+
+// x[0] = p, x[1] = sum, x[2] = g
+// n0 = lr, n1 = decay, n2 = sign, n3 = eps
+template <typename W> struct AdagradStep {
+    static constexpr int LISTS = 3, READS = 7, WRITES = 3;
+    W n0, n1, n2, n3;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t1 = n2 * x[2];
+        const W t4 = n1 == W(0) ? t1 : t1 + n1 * x[0];
+        const W t7 = x[1] + t4 * t4;
+        const W y0 = x[0] - n0 * t4 / (sqrt(t7) + n3);
+        const W y1 = t7;
+        x[0] = y0;
+        x[1] = y1;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); }
+};
+
+// x[0] = p, x[1] = square_avg, x[2] = acc_delta, x[3] = g
+// n0 = lr, n1 = eps, n2 = rho, n3 = 1 - rho, n4 = decay, n5 = sign
+template <typename W> struct AdadeltaStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4, n5;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n5 * x[3];
+        const W t6 = n4 == W(0) ? t3 : t3 + n4 * x[0];
+        const W t9 = n2 * x[1] + n3 * t6 * t6;
+        const W t13 = sqrt((x[2] + n1) / (t9 + n1)) * t6;
+        const W y0 = x[0] - n0 * t13;
+        const W y1 = t9;
+        const W y2 = n2 * x[2] + n3 * t13 * t13;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); n5 = W(live[5]); }
+};
+
+// x[0] = p, x[1] = ax, x[2] = g
+// n0 = keep, n1 = rate, n2 = sign, n3 = mu, n4 = 1 - mu
+template <typename W> struct AsgdStep {
+    static constexpr int LISTS = 3, READS = 7, WRITES = 3;
+    W n0, n1, n2, n3, n4;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t3 = n0 * x[0] - n1 * (n2 * x[2]);
+        const W y0 = t3;
+        const W y1 = n3 == W(1) ? t3 : n4 * x[1] + n3 * t3;
+        x[0] = y0;
+        x[1] = y1;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); }
+};
+
+// x[0] = p, x[1] = prev, x[2] = step_size, x[3] = g
+// n0 = sign, n1 = shrink, n2 = grow, n3 = smallest, n4 = largest
+template <typename W> struct RpropStep {
+    static constexpr int LISTS = 4, READS = 15, WRITES = 7;
+    W n0, n1, n2, n3, n4;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        const W t0 = n0 * x[3];
+        const W t1 = t0 * x[1];
+        const bool t2 = t1 < W(0);
+        const W t3 = t2 ? W(0) : t0;
+        const W t10 = minimum(maximum(x[2] * (t2 ? n1 : (t1 > W(0) ? n2 : W(1))), n3), n4);
+        const W y0 = x[0] - sign(t3) * t10;
+        const W y1 = t3;
+        const W y2 = t10;
+        x[0] = y0;
+        x[1] = y1;
+        x[2] = y2;
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); n3 = W(live[3]); n4 = W(live[4]); }
+};

@@ -9,6 +9,9 @@ formula and derivative a float32 and a float64 instance that moves 16 bytes at a
 import functools
 from pathlib import Path
 
+from list_kernels import FUNCTIONS
+from updates import LISTED, VARIANTS
+
 from autograd_gpu import formulas
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.formulas import cuda_code
@@ -105,11 +108,19 @@ def group(scalars=1):
     return cuda_code.group(program, scalars), program
 
 
+def list_functors():
+    """The functors of foreach.cu."""
+    listed = [kernels.function_of(*function) for function in FUNCTIONS]
+    listed += [kernels.update_of(VARIANTS[label].general) for label in LISTED]
+    return [one.functor for one in listed]
+
+
 def text():
     """The text of all functors."""
     functors = [f for f in [*elementwise_functors(), *[f.functor for f, *_ in of_several()]] if f.text]
     parts = ["// Of bias_activation.cu, second_order.cu and recurrent.cu.\n", *[f.text for f in activation_functors()],
-             "// Of elementwise.cu.\n", *[f.text for f in functors], "// Of group.cu.\n", group()[0].text]  # fmt: skip
+             "// Of elementwise.cu.\n", *[f.text for f in functors], "// Of group.cu.\n", group()[0].text,
+             "// Of foreach.cu.\n", *[f.text for f in list_functors()]]  # fmt: skip
     return "\n".join(parts)
 
 
@@ -117,6 +128,8 @@ def text():
 def declare():
     """Declares the instances that tests compile, always in this order."""
     for dtype in kernels.C_NAMES:
+        for functor in list_functors():
+            kernels.declare_foreach(functor, dtype)
         for width in (kernels.VECTOR // dtype.itemsize, 1):
             for name, attributes in CASES + WRITTEN:
                 if name in ALL_TYPES or (dtype.itemsize > 2 and width > 1):

@@ -4,7 +4,37 @@ import emulated
 import numpy as np
 from emulated import Placed
 
+from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.array_lists import packed
+from autograd_gpu.backend.kernels.foreach import FORMULAS, LIST
+from autograd_gpu.backend.kernels.functors import Applied, members
+
+# The kinds of arguments with which tests run the functions of lists.
+_KINDS = {
+    "add": ("lln", "lnn", "nln"), "sub": ("lln", "lnn", "nln"), "mul": ("ll", "ln"), "div": ("ll", "ln", "nl"),
+    "pow": ("ln",), "maximum": ("ll", "ln"), "minimum": ("ll", "nl"), "clamp": ("lnn", "lno", "lol"),
+    "lerp": ("lln", "lll"), "addcmul": ("llln",), "addcdiv": ("llln",),
+}  # fmt: skip
+FUNCTIONS = [(name, kinds) for name in FORMULAS for kinds in _KINDS.get(name, ("l",))]
+
+
+def instance(listed, dtype, numbers):
+    """The instance of a functor over lists, and its arguments with these numbers of its formula."""
+    values = listed.values(**numbers)
+    applied = Applied(listed.label, listed.functor, values)
+    return kernels.declare_foreach(listed.functor, dtype), (members(applied, dtype), None, None)
+
+
+def numbers_of(kinds, *values):
+    """Numbers by the names that `function_of` gives them."""
+    rest = iter(values)
+    return {f"a{k}": next(rest) for k, kind in enumerate(kinds) if kind == "n"}
+
+
+def arguments(kinds, lists, numbers):
+    """What a function of lists is called with."""
+    rest = iter(lists)
+    return [next(rest) if kind == LIST else numbers.get(f"a{k}") for k, kind in enumerate(kinds)]
 
 
 class Lists:

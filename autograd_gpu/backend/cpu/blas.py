@@ -1,4 +1,4 @@
-"""The BLAS libraries of NumPy and SciPy: calls on the calling thread alone, and y = a x + b y in one pass.
+"""The BLAS libraries of NumPy and SciPy: calls on the calling thread alone.
 
 The threads of OpenBLAS wait for each other, and for the next call, by spinning. With another process on one of two
 cores, a product takes several times as long on two of them as on one, and afterwards they hold the core that our own
@@ -23,8 +23,6 @@ import numpy as np
 SMALL_PRODUCT, SMALL_VECTOR = 1 << 18, 1 << 13
 
 _AFFIXES = [(prefix, suffix) for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")]  # of OpenBLAS' symbols
-
-Axpby = Callable[[np.ndarray, np.ndarray, float, float], None]  # (y, x, a, b): y = a x + b y
 
 
 class Limit:
@@ -115,37 +113,9 @@ def version() -> str | None:
     return getattr(limit_of("numpy").controller, "version", None)
 
 
-@functools.cache
-def axpby() -> dict[str, Axpby]:
-    """{dtype.char: f}, where f(y, x, a, b) sets y = a x + b y on contiguous vectors; empty if NumPy uses another BLAS.
-
-    One pass over memory, where NumPy takes two or three; always on the calling thread.
-    """
-    controller = limit_of("numpy").controller
-    affixes = _affixes(controller.dynlib) if controller else None
-    if affixes is None:
-        return {}
-    size = ctypes.c_int64 if "64" in affixes[1] else ctypes.c_int
-    return {
-        "f": _bind(getattr(controller.dynlib, "cblas_saxpby".join(affixes)), size, ctypes.c_float),
-        "d": _bind(getattr(controller.dynlib, "cblas_daxpby".join(affixes)), size, ctypes.c_double),
-    }
-
-
 def _affixes(library: ctypes.CDLL) -> tuple[str, str] | None:
     """What stands before and after the names of this OpenBLAS; None for another BLAS."""
     return next((pair for pair in _AFFIXES if hasattr(library, "openblas_get_num_threads".join(pair))), None)
-
-
-def _bind(function: Any, size: type, number: type) -> Axpby:
-    function.argtypes = [size, number, ctypes.c_void_p, size, number, ctypes.c_void_p, size]
-    function.restype = None
-    address: Any = (ctypes.c_char * 1).from_buffer  # 0.2 us; array.ctypes.data takes 0.8 us
-
-    def axpby(y: np.ndarray, x: np.ndarray, a: float, b: float) -> None:
-        function(y.size, a, address(x), 1, b, address(y), 1)
-
-    return axpby
 
 
 def _forget_threads() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from operator import is_
 
 from .. import kernels
-from ..kernels.foreach import Number
-from ..optimizers.chunks import Array
+from ..kernels.foreach import LIST, Argument
+from ..kernels.launcher import Array
 from . import runtime
 
 
@@ -26,39 +26,43 @@ def _groups(arrays: Sequence[Array]) -> list[list[int]]:
     return list(groups.values())
 
 
-def foreach(
-    name: str, out: Sequence[Array], *others: Sequence[Array], a: Number = 1.0, b: Number = 0.0
-) -> list[int]:  # fmt: skip
-    """Writes kernels.foreach(name, out, *others) to `out`; returns the indices of the arrays not written."""
-    results = chained([(name, a, b)], [out, *others], out)
-    return [i for i, result in enumerate(results) if result is None]
+def foreach(name: str, out: Sequence[Array], *arguments: Argument) -> list[int]:
+    """Writes kernels.foreach(name, out, *arguments) to `out`; returns the indices of the arrays not written."""
+    return [i for i, result in enumerate(computed(name, arguments, out)) if result is None]
 
 
-def chained(
-    steps: Sequence[tuple[str, Number, Number]], columns: Sequence[Sequence[Array]],
-    into: Sequence[Array] | None = None,
-) -> list[Array | None]:
-    """Runs kernels.foreach for each of `steps` (name, a, b): the first on `columns`, the others on its results.
+def computed(name: str, arguments: Sequence[Argument], into: Sequence[Array] | None = None) -> list[Array | None]:
+    """The results of kernels.foreach for each row of the lists in `arguments`.
 
     Writes to the arrays `into`, by default new ones; returns them, None for rows that were not processed.
     """
+    kinds = kernels.kinds_of(arguments)
+    columns = [a for a, kind in zip(arguments, kinds, strict=True) if kind == LIST]
+    outs: list[Array | None] = [None] * len(columns[0])
+    if not kernels.suits(name, kinds):
+        return outs
     if into is not None and all(map(is_, into, columns[0])):
         into = columns[0]  # one list, whose properties are looked at once
     lists = [*columns, columns[0] if into is None else into]
     if _begins_well(columns[0]) and _alike(lists):  # most lists are processed as they are
         results = _empty_like(columns[0]) if into is None else into
-        if _run_steps(steps, results, columns, lasting=into is not None):
+        if kernels.foreach(name, results, *_with(arguments, kinds, columns), lasting=into is not None):
             return list(results)
-    outs: list[Array | None] = [None] * len(columns[0])
     for group in _groups(columns[0]):
         rows = [i for i in group
                 if _alike([[arrays[i]] for arrays in lists]) and kernels.fits(*[arrays[i] for arrays in lists])]
         inputs = [[column[i] for i in rows] for column in columns]
         results = _empty_like(inputs[0]) if into is None else [into[i] for i in rows]
-        if rows and _run_steps(steps, results, inputs):
+        if rows and kernels.foreach(name, results, *_with(arguments, kinds, inputs)):
             for i, result in zip(rows, results, strict=True):
                 outs[i] = result
     return outs
+
+
+def _with(arguments: Sequence[Argument], kinds: str, lists: Sequence[Sequence[Array]]) -> list[Argument]:
+    """The arguments with these lists in place of theirs."""
+    rest = iter(lists)
+    return [next(rest) if kind == LIST else a for a, kind in zip(arguments, kinds, strict=True)]
 
 
 def _begins_well(arrays: Sequence[Array]) -> bool:
@@ -70,18 +74,6 @@ def _begins_well(arrays: Sequence[Array]) -> bool:
 def _empty_like(arrays: Sequence[Array]) -> list[Array]:
     empty = runtime.cupy().empty
     return [empty(array.shape, array.dtype) for array in arrays]
-
-
-def _run_steps(
-    steps: Sequence[tuple[str, Number, Number]], results: Sequence[Array], inputs: Sequence[Sequence[Array]],
-    lasting: bool = False,
-) -> bool:  # fmt: skip
-    """Whether the kernels of all steps ran."""
-    for name, a, b in steps:
-        if not kernels.foreach(name, results, *inputs, a=a, b=b, lasting=lasting):
-            return False
-        inputs = [results]
-    return True
 
 
 def _alike(lists: Sequence[Sequence[Array]]) -> bool:

@@ -9,13 +9,11 @@ page-locked memory fills the block. What the host has to learn from a replay is 
 from __future__ import annotations
 
 import itertools
-import operator
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -153,68 +151,6 @@ def _free_buffer(module: Any, ring: deque[_Buffer]) -> _Buffer:
             ring[0].copied.synchronize()
             return ring.popleft()
     return _Buffer(module)
-
-
-class LiveNumber:
-    """A number that is known at a replay only, and arithmetic with it.
-
-    `value` computes it; `name` is its name in errors. Python code that asks whether it is true gets the present answer,
-    and so takes one way in the captured code; a replay at which the answer is another one raises RuntimeError.
-    """
-
-    __slots__ = ("_home", "_name", "_value")
-
-    def __init__(self, home: LiveNumbers, value: Callable[[], float], name: str = "a number") -> None:
-        self._home, self._value, self._name = home, value, name
-
-    def __bool__(self) -> bool:
-        captured, value, name = bool(self._value()), self._value, self._name
-
-        def check() -> tuple[float, ...]:
-            if bool(value()) is not captured:
-                raise RuntimeError(f"{name} {'was not' if captured else 'was'} 0 or False when the step was captured, "
-                                   f"and is {value()} now, which takes other operations: capture the step again")
-            return ()
-
-        self._home.place(0, check)
-        return captured
-
-    def _with(self, function: Callable[..., float], *operands: Any) -> LiveNumber:
-        values = _values(operands)
-        return LiveNumber(self._home, lambda: function(*[value() for value in values]), self._name)
-
-    def where(self, true: float, false: float) -> LiveNumber:
-        """`true` where the number is true, else `false`."""
-        return self._with(lambda number: true if number else false, self)
-
-    def __neg__(self) -> LiveNumber:
-        return self._with(operator.neg, self)
-
-    def __add__(self, other: Any) -> LiveNumber:
-        return self._with(operator.add, self, other)
-
-    def __sub__(self, other: Any) -> LiveNumber:
-        return self._with(operator.sub, self, other)
-
-    def __rsub__(self, other: Any) -> LiveNumber:
-        return self._with(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> LiveNumber:
-        return self._with(operator.mul, self, other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def placed(numbers: Sequence[Any]) -> Any:
-    """An array in device memory with `numbers`, one of which at least is a LiveNumber, at each replay."""
-    home = next(number._home for number in numbers if isinstance(number, LiveNumber))
-    values = _values(numbers)
-    return home.array(lambda: [value() for value in values], len(values))
-
-
-def _values(numbers: Sequence[Any]) -> list[Callable[[], float]]:
-    """What computes each of `numbers`, some of which are constants."""
-    return [x._value if isinstance(x, LiveNumber) else partial(float, x) for x in numbers]
 
 
 def current() -> LiveNumbers | None:

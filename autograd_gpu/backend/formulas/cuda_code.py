@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .derivative import derivative, times
@@ -46,6 +46,7 @@ class Functor:
     numbers: tuple[Expression, ...] = ()
     inputs: int = 1  # arrays that an element is computed from
     outputs: int = 1
+    lists: int = 0  # of foreach.cu
     from_result: bool = False
     flat: bool = False
 
@@ -85,6 +86,33 @@ def group(program: Program, scalars: int) -> Functor:
     return Functor(name, "\n".join(written), (), inputs, outputs)
 
 
+def over_lists(name: str, outputs: Mapping[str, Expression], inputs: Sequence[str]) -> Functor:
+    """The functor of foreach.cu: x[0], x[1], ... are elements of the lists.
+
+    `outputs` has results by the names of their lists. Those that are no inputs come first.
+    """
+    new = [each for each in outputs if each not in inputs]
+    lists = [*new, *inputs]
+    program = lowered([*outputs.values()], inputs, double=True)
+    lines, results = _statements(program, [f"x[{lists.index(each)}]" for each in inputs], program.numbers)
+    targets = [f"x[{lists.index(each)}]" for each in outputs]
+    if len(results) == 1:
+        lines.append(f"{targets[0]} = {results[0]};")
+    else:  # all results, before an element is written
+        lines += [f"const W y{k} = {result};" for k, result in enumerate(results)]
+        lines += [f"{target} = y{k};" for k, target in enumerate(targets)]
+    reads = sum([1 << lists.index(each) for each in inputs])
+    writes = sum([1 << lists.index(each) for each in outputs])
+    live = "".join([f" n{k} = W(live[{k}]);" for k in range(len(program.numbers))])
+    written = [
+        f"// {', '.join([f'x[{k}] = {each}' for k, each in enumerate(lists)])}",
+        *_head(name, program.numbers, f"int LISTS = {len(lists)}, READS = {reads}, WRITES = {writes}"),
+        "    __device__ void operator()(W (&x)[LISTS]) const {", *[f"        {line}" for line in lines], "    }",
+        f"    __device__ void renew(const double* live) {{{live} }}", "};", "",
+    ]  # fmt: skip
+    return Functor(name, "\n".join(written), program.numbers, len(inputs), len(outputs), len(lists))
+
+
 def activation(name: str, value: Expression, slope: Expression, saved: str = "x") -> Functor:
     """The functor of bias_activation.cu and second_order.cu, with what these need beside the value.
 
@@ -109,7 +137,7 @@ def activation(name: str, value: Expression, slope: Expression, saved: str = "x"
         short = f"{head} {body[0]} }}"
         alone = len(body) == 1 and len(short) <= LINE
         written += [short] if alone else [head, *[f"        {line}" for line in body], "    }"]
-    return Functor(name, "\n".join([*written, "};", ""]), numbers, 1, 1, from_result, flat)
+    return Functor(name, "\n".join([*written, "};", ""]), numbers, from_result=from_result, flat=flat)
 
 
 def _head(name: str, numbers: Sequence[Expression], facts: str) -> list[str]:

@@ -55,6 +55,31 @@ def _of_scipy(program: Program) -> dict[str, Any]:
     return {op: getattr(numpy_ops.special(), names[op]) for op in asked}
 
 
+def computed(xp: Any, program: Program, arrays: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
+    """The outputs of a program as new arrays, by a call of the array module `xp`, such as CuPy, per instruction."""
+    known = dict(zip([Operand("i", k) for k in range(len(arrays))], arrays, strict=True))
+    known |= {Operand("n", k): value for k, value in enumerate(numbers)}
+    known |= {Operand("c", k): value for k, value in enumerate(program.constants)}
+    for k, (op, args) in enumerate(program.instructions):
+        name = "where" if op == "select" else UFUNCS[op].__name__
+        known[Operand("t", k)] = getattr(xp, name)(*[known[a] for a in args])
+    return [known[o] for o in program.outputs]
+
+
+def executed(name: str, text: str, dtype: np.dtype, library: dict[str, Any]) -> dict[str, Any]:
+    """The functions that the generated text defines for arrays of this dtype; `name` says in tracebacks whose it is."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    scope: dict[str, Any] = {
+        **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
+        "clip": np.clip, "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
+        "BITS": bits, "ONE": np.asarray(1, dtype).view(bits), **library,
+    }  # fmt: skip
+    file = f"<formula {name} for {dtype}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec"), scope)
+    return scope
+
+
 class NumpyCode:
     """The functions of a program for float32 or float64 arrays; half types are computed in float32, rounded once.
 
@@ -73,15 +98,7 @@ class NumpyCode:
         self.wide = [a.place + (a.kind == "c") * len(program.numbers) for a in writer.wide]
         library = _of_scipy(program)
         self.ufunc = self._ufunc_of({**UFUNCS, **library})
-        bits = np.dtype(f"u{self.dtype.itemsize}")
-        scope: dict[str, Any] = {
-            **{called(op): ufunc for op, ufunc in UFUNCS.items()}, "where": np.where, "copyto": np.copyto,
-            "clip": np.clip, "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
-            "BITS": bits, "ONE": np.asarray(1, self.dtype).view(bits), **library,
-        }  # fmt: skip
-        file = f"<formula {name} for {self.dtype}>"
-        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        exec(compile(text, file, "exec"), scope)
+        scope = executed(name, text, self.dtype, library)
         self.block: Callable[..., None] = scope["block"]
         self.few: Callable[..., tuple[Any, ...]] = scope["few"]
         self.constants = tuple([np.asarray(c, self.dtype) for c in program.constants])
@@ -177,7 +194,7 @@ class NumpyCode:
 
     def _vectors(self, numbers: Vectors, size: int) -> list[np.ndarray]:
         """The numbers that `block` reads as vectors."""
-        return [_full(numbers[place].tobytes(), self.dtype)[:size] for place in self.wide]
+        return [full(numbers[place].tobytes(), self.dtype)[:size] for place in self.wide]
 
     def _walk_halves(self, flat: Vectors, targets: Vectors, numbers: Vectors, start: int, stop: int, step: int) -> None:
         for i in range(start, stop, WIDE):
@@ -202,7 +219,7 @@ def _copied(results: Vectors, out: Vectors) -> Vectors:
 
 
 @lru_cache(16)
-def _full(value: bytes, dtype: np.dtype) -> np.ndarray:
+def full(value: bytes, dtype: np.dtype) -> np.ndarray:
     """A vector of equal numbers, as long as the longest block; by bytes, since 0.0 == -0.0."""
     return np.full(SHARED_BLOCK, np.frombuffer(value, dtype)[0])
 

@@ -76,14 +76,17 @@ class BlockWriter:
     """Writes the lines of `block`.
 
     `floats` and `flags` are its registers, `wide` the numbers that it reads as vectors w0, w1, ...: NumPy's minimum and
-    maximum take three times as long with a number.
+    maximum take three times as long with a number. `replaced` says for each output in whose input's memory it is:
+    such an output is free once the input has been read.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, replaced: Sequence[int] = ()) -> None:
         self.program, self.lines, self.wide = program, list[str](), list[Operand]()
         self.viewed = set[str]()
-        self.floats, self.flags = _Registers("f", [f"o{k}" for k in range(len(program.outputs))]), _Registers("b")
-        self.places: dict[Operand, str] = {}
+        self.places: dict[Operand, str] = {Operand("i", place): f"o{k}" for k, place in enumerate(replaced)}
+        read = [name for operand, name in self.places.items() if operand in program.last_uses]
+        outputs = [f"o{k}" for k in range(len(program.outputs))]
+        self.floats, self.flags = _Registers("f", [o for o in outputs if o not in read]), _Registers("b")
         self.own = {o: f"o{k}" for k, o in reversed([*enumerate(program.outputs)]) if o.kind == "t"}
         self.scaled, self.limited = _scaled(program), _limited(program)
         skipped = {side.place for _, side, _ in self.scaled.values()} | {k - 1 for k in self.limited}
@@ -148,9 +151,9 @@ class BlockWriter:
     def _give_back(self, k: int, args: Sequence[Operand]) -> None:
         """The registers of those that no instruction after k reads."""
         for a in dict.fromkeys(args):
-            if a.kind == "t" and self.program.last_uses[a] == k:
-                registers = self.flags if self.program.instructions[a.place].is_condition else self.floats
-                registers.free.append(self.places[a])
+            if a in self.places and self.program.last_uses[a] == k:
+                is_flag = a.kind == "t" and self.program.instructions[a.place].is_condition
+                (self.flags if is_flag else self.floats).free.append(self.places[a])
 
     def _bits(self, name: str) -> str:
         """The name of an array as unsigned integers; a view takes as long as the pass over a thousand elements."""
@@ -215,14 +218,20 @@ class BlockWriter:
         self.floats.free.append(mask)
 
 
+def _parameters(program: Program) -> list[str]:
+    kinds = {"i": program.inputs, "n": program.numbers, "c": program.constants}
+    return [f"{kind}{k}" for kind, listed in kinds.items() for k in range(len(listed))]
+
+
+def block_source(writer: BlockWriter) -> str:
+    """`block` as Python."""
+    lines = [f"def block({', '.join([*_parameters(writer.program), *writer.arrays])}):"]
+    return "\n".join([*lines, *[f"    {line}" for line in writer.lines or ["pass"]], ""])
+
+
 def source(program: Program) -> str:
     """The two functions as Python, `block` and `few`."""
-    writer = BlockWriter(program)
-    parameters = [f"i{k}" for k in range(len(program.inputs))]
-    parameters += [f"n{k}" for k in range(len(program.numbers))] + [f"c{k}" for k in range(len(program.constants))]
-    lines = [f"def block({', '.join([*parameters, *writer.arrays])}):"]
-    lines += [f"    {line}" for line in writer.lines or ["pass"]]
-    lines += ["", f"def few({', '.join(parameters)}):"]
+    lines = [block_source(BlockWriter(program)), f"def few({', '.join(_parameters(program))}):"]
     for k, instruction in enumerate(program.instructions):
         lines.append(f"    t{k} = {called(instruction.op)}({', '.join(map(str, instruction.args))})")
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])

@@ -25,7 +25,7 @@ from .constants import HELD_TANGENTS, THREADS
 from .cross_entropy import cross_entropy, cross_entropy_backward
 from .dropout import dropout
 from .elementwise import declare_elementwise, elementwise
-from .foreach import foreach, prepared_foreach
+from .foreach import declare_foreach, foreach, function_of, kinds_of, over, suits, update_of
 from .functors import WRITTEN, Applied, written
 from .gamma_slope import gamma_slope
 from .gather import gather, suits_gather
@@ -36,7 +36,6 @@ from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_back
 from .list_norm import limit_norm, list_norm
 from .loader import OPTIONS, folder, source
 from .nll import nll, nll_backward, nll_tiles
-from .optimizer_step import adam_step, sgd_step
 from .quantize import dequantize, quantize
 from .random import (
     DISTRIBUTIONS,
@@ -93,7 +92,6 @@ __all__ = [
     "TensorLists",
     "activation_jet",
     "activation_jet_backward",
-    "adam_step",
     "alike",
     "bias_activation",
     "bias_activation_backward",
@@ -108,6 +106,7 @@ __all__ = [
     "declare_activation_jet",
     "declare_bias_activation",
     "declare_elementwise",
+    "declare_foreach",
     "declare_group",
     "declare_rnn",
     "dequantize",
@@ -116,6 +115,7 @@ __all__ = [
     "fits",
     "folder",
     "foreach",
+    "function_of",
     "gamma_slope",
     "gather",
     "group",
@@ -125,6 +125,7 @@ __all__ = [
     "held",
     "held_tiles",
     "instances_of",
+    "kinds_of",
     "layer_norm",
     "layer_norm_backward",
     "limit_norm",
@@ -135,7 +136,7 @@ __all__ = [
     "nll",
     "nll_backward",
     "nll_tiles",
-    "prepared_foreach",
+    "over",
     "quantize",
     "random_bits",
     "random_events",
@@ -152,16 +153,17 @@ __all__ = [
     "row_tiles",
     "row_turns",
     "row_variance",
-    "sgd_step",
     "softmax",
     "softmax_backward",
     "source",
     "stream_form",
     "stream_groups",
+    "suits",
     "suits_gather",
     "sum_tiles",
     "tensor_lists",
     "tiles",
+    "update_of",
     "wide",
     "written",
 ]  # fmt: skip

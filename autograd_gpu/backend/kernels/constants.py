@@ -8,8 +8,8 @@ CHUNK = 16384  # elements per block in a kernel over lists of arrays
 
 # By the number of lists: the most arrays in each for one launch. Addresses are a parameter, and every driver takes 4096
 # bytes of parameters. An array has 8 bytes in each list, 4 for its first block, and 2 for the size of its last chunk.
-# The table of first blocks has an end of 4 bytes, and 80 are left for the other parameters.
-MOST_ARRAYS = tuple([(4096 - 80 - 4) // (8 * lists + 4 + 2) for lists in range(6)])
+# The table of first blocks has an end of 4 bytes, and 112 are left for the other parameters.
+MOST_ARRAYS = tuple([(4096 - 112 - 4) // (8 * lists + 4 + 2) for lists in range(6)])
 
 # The number of vectors of a row of each matrix that a thread holds in registers.
 SOFTMAX_STRIPS, SOFTMAX_BACKWARD_STRIPS = 8, 4

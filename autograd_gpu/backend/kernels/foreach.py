@@ -1,95 +1,143 @@
-"""Elementwise functions on lists of arrays, in one launch, or a few for very many arrays."""
+"""Formulas of elements of lists of arrays, functions and updates: one launch, or a few for very many arrays."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-from ..arrays.dtypes import float64, wide
+import numpy as np
+
+from ..arrays.dtypes import float64
 from ..cuda import runtime
-from ..cuda.live_numbers import LiveNumber, placed
-from . import loader
-from .array_lists import lists_parameter, tensor_lists
-from .instances import C_NAMES, Parameter, declare
+from ..formulas.cuda_code import Functor, over_lists
+from ..formulas.expression import absolute, element, exp, log, maximum, minimum, number, select, sqrt
+from ..formulas.update import Trace, host_function
+from .array_lists import TensorLists, lists_parameter, tensor_lists
+from .functors import Applied, Declared, declare_unit, functor_parameter, members
+from .instances import C_NAMES, Parameter
 from .launcher import Array
 
-Number = Any  # a float, a LiveNumber, or as `a` an array of two float64 numbers in device memory, a and b
+FILE = "foreach.cu"
+LIST, NUMBER, NONE = "l", "n", "o"  # what the arguments of a function are
+Argument = Any  # a list of arrays, a number, which may be a 0-d array of float64 in device memory, or None
 
 
-class Function(NamedTuple):
-    """A functor of kernels/include/elementwise.cuh, and its number of inputs."""
+def _lerp(x: Any, y: Any, weight: Any) -> Any:
+    """From x to y, computed from y if the weight is large, so that a weight of 1 gives y."""
+    way = y - x
+    return select(absolute(weight) < 0.5, x + weight * way, y - way * (1 - weight))
 
-    functor: str
-    inputs: int
+
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    raised = x if low is None else maximum(x, low)
+    return raised if high is None else minimum(raised, high)
 
 
-FUNCTIONS = {
-    "abs": Function("Abs", 1),
-    "sqrt": Function("Sqrt", 1),
-    "reciprocal": Function("Reciprocal", 1),
-    "exp": Function("Exp", 1),
-    "log": Function("Log", 1),
-    "add_scalar": Function("AddScalar", 1),
-    "mul_scalar": Function("MulScalar", 1),
-    "div_scalar": Function("DivScalar", 1),
-    "pow_scalar": Function("PowScalar", 1),
-    "clamp": Function("Clamp", 1),
-    "add": Function("Add", 2),
-    "mul": Function("Mul", 2),
-    "div": Function("Div", 2),
-    "maximum": Function("Maximum", 2),
-    "minimum": Function("Minimum", 2),
-    "lerp_scalar": Function("LerpScalar", 2),
-    "lerp": Function("Lerp", 3),
-    "addcmul": Function("Addcmul", 3),
-    "addcdiv": Function("Addcdiv", 3),
+# The functions of lists, by the names of the ops on one tensor.
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "abs": absolute,
+    "neg": lambda x: -x,
+    "sqrt": sqrt,
+    "rsqrt": lambda x: 1 / sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "exp": exp,
+    "log": log,
+    "clone": lambda x: x,
+    "add": lambda a, b, alpha: a + alpha * b,
+    "sub": lambda a, b, alpha: a - alpha * b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": lambda a, b: a**b,
+    "maximum": maximum,
+    "minimum": minimum,
+    "clamp": _clamp,
+    "lerp": _lerp,
+    "addcmul": lambda x, a, b, value: x + value * a * b,
+    "addcdiv": lambda x, a, b, value: x + value * (a / b),
 }
 
 
-def _declare() -> None:
-    for dtype, name in C_NAMES.items():
-        scalars = Parameter("a", "scalar", wide(dtype)), Parameter("b", "scalar", wide(dtype))
-        live = Parameter("live", "read", float64, optional=True)
-        for functor, inputs in FUNCTIONS.values():
-            parameters = lists_parameter(1 + inputs), *scalars, live
-            declare(f"foreach<{functor}, {name}>", "foreach.cu", "foreach", parameters, f"{name} {inputs}")
+def suits(name: str, kinds: str) -> bool:
+    """Whether there is a kernel for a function with these kinds of arguments.
 
-
-_declare()
-
-
-def foreach(
-    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: Number = 1.0, b: Number = 0.0, lasting: bool = False
-) -> bool:  # fmt: skip
-    """out[i] = name(inputs[0][i], inputs[1][i], ..., a, b) for all i; `out` may be the first of `inputs`.
-
-    a is the function's alpha, value, weight or exponent (mul_scalar by -1 negates); clamp is to [a, b]. Half types are
-    computed in float32 and rounded once. `lasting` is that of `tensor_lists`. Returns False, and does nothing, if that
-    refuses the arrays.
+    There is none for a power with a list as its exponent, since in double the compiler gives it a stack frame.
     """
-    ready = prepared_foreach(name, out, *inputs, a=a, b=b, lasting=lasting)
-    if ready is None:
+    return name in FORMULAS and LIST in kinds and not (name == "pow" and kinds[1] == LIST)
+
+
+class Listed(NamedTuple):
+    """A functor of foreach.cu, and what computes its members from the numbers of the formula."""
+
+    label: str
+    functor: Functor
+    values: Callable[..., tuple[Any, ...]]
+
+
+@functools.cache
+def function_of(name: str, kinds: str) -> Listed:
+    """The functor of a function with these kinds of arguments, for which `suits` is true.
+
+    The first list gets the results; the numbers are a0, a1, ... by the places of the arguments.
+    """
+    makes = {LIST: element, NUMBER: number, NONE: lambda _: None}
+    result = FORMULAS[name](*[makes[kind](f"a{k}") for k, kind in enumerate(kinds)])
+    inputs, numbers = [[f"a{k}" for k, each in enumerate(kinds) if each == kind] for kind in (LIST, NUMBER)]
+    functor = over_lists(f"{_capital(f'foreach_{name}')}_{kinds}", {"out": result}, inputs)
+    return Listed(f"foreach_{name}", functor, host_function(functor.numbers, numbers))
+
+
+@functools.cache
+def update_of(trace: Trace) -> Listed:
+    """The functor of an update: the lists are those that it replaces, in their order, and then the others."""
+    inputs = sorted(trace.inputs, key=lambda name: name not in trace.outputs)
+    functor = over_lists(_capital(f"{trace.label}_step"), trace.outputs, inputs)
+    return Listed(f"{trace.name}_step", functor, host_function(functor.numbers, trace.numbers))
+
+
+def _capital(name: str) -> str:
+    return "".join([word.capitalize() for word in name.split("_")])
+
+
+def declare_foreach(functor: Functor, dtype: np.dtype) -> str:
+    """The instance of a functor, which is declared when it is first asked for."""
+    name = f"foreach<{functor.name}, {C_NAMES[dtype]}>"
+    optional = [Parameter(name, "read", float64, optional=True) for name in ("live", "skip")]
+    parameters = (lists_parameter(functor.lists), functor_parameter(functor, dtype), *optional)
+    declare_unit(FILE, name, [Declared(functor, name, "foreach", parameters)])
+    return name
+
+
+def over(listed: Listed, lists: TensorLists, numbers: Any, skip: Array | None = None) -> None:
+    """Launches a functor with the numbers of its formula by keyword, or with its own as an array in device memory."""
+    label, functor, values = listed
+    live = None if isinstance(numbers, dict) else numbers
+    own = (0.0,) * len(functor.numbers) if live is not None else values(**numbers)
+    argument = members(Applied(label, functor, own), lists.dtype)
+    lists.launch(declare_foreach(functor, lists.dtype), argument, live, skip, label=label)
+
+
+def foreach(name: str, out: Sequence[Array], *arguments: Argument, lasting: bool = False) -> bool:
+    """out[i] = name(...) for all i, where arguments are lists, numbers for all rows, or None.
+
+    `out` may be the first list of arguments. Half types are computed in float32 and rounded once. `lasting` is that of
+    `tensor_lists`. Returns False, and does nothing, if that refuses the arrays, or if there is no kernel.
+    """
+    kinds = kinds_of(arguments)
+    if not suits(name, kinds):
         return False
-    ready()
+    listed, lists = function_of(name, kinds), [a for a, kind in zip(arguments, kinds, strict=True) if kind == LIST]
+    rows = tensor_lists([out], lists, lasting)
+    if rows is None:
+        return False
+    numbers: Any = {f"a{k}": a for k, (a, kind) in enumerate(zip(arguments, kinds, strict=True)) if kind == NUMBER}
+    if any(hasattr(value, "dtype") for value in numbers.values()):
+        xp = runtime.cupy()
+        numbers = xp.stack([xp.asarray(value, float64) for value in listed.values(**numbers)])
+    over(listed, rows, numbers)
     return True
 
 
-def prepared_foreach(
-    name: str, out: Sequence[Array], *inputs: Sequence[Array], a: Number = 1.0, b: Number = 0.0, lasting: bool = False
-) -> Callable[[], None] | None:
-    """A function that does what `foreach` does and allocates nothing; None if `tensor_lists` refuses the arrays."""
-    functor, count = FUNCTIONS[name]
-    if len(inputs) != count:
-        raise ValueError(f"foreach: {name} takes {count} lists, not {len(inputs)}")
-    lists = tensor_lists([out], inputs, lasting)
-    if lists is None:
-        return None
-    instance = f"foreach<{functor}, {C_NAMES[lists.dtype]}>"
-    loader.load(instance, runtime.current.device())
-    live = None
-    if LiveNumber in (type(a), type(b)):
-        a, b, live = 0.0, 0.0, placed((a, b))
-    elif isinstance(a, runtime.cupy().ndarray):
-        a, b, live = 0.0, 0.0, a
-    return partial(lists.launch, instance, a, b, live, label=f"foreach_{name}")
+def kinds_of(arguments: Sequence[Argument]) -> str:
+    """LIST, NUMBER or NONE for each argument."""
+    return "".join([LIST if isinstance(a, (list, tuple)) else NONE if a is None else NUMBER for a in arguments])

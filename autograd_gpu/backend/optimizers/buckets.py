@@ -3,7 +3,7 @@
 A ufunc call has the overhead of its arithmetic on 4096 elements, and a formula is seven to fifteen calls per parameter.
 In a bucket parameters and gradients are gathered, the formula runs once, and the parameters are scattered back: Adam on
 100 parameters of 64 by 64 takes 0.45 ms instead of 0.85 ms. State is not gathered, since each parameter's state is a
-view of the bucket's. Half types are not bucketed; for CUDA see `fused.py`.
+view of the bucket's. Half types are not bucketed. On CUDA, and once there is machine code, see `fused.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise, repeat
 from operator import is_, itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .chunks import CHUNK, SCRATCH, Array, Formula, by_blas, sweep
-from .fused import Way, step_lists
+from ..formulas.numpy_code import QUIET
+from ..formulas.update import Variant
+from .chunks import Array, Numbers, Sweep
+from .code import CHUNK, SCRATCH, code_of
+from .fused import Columns, step_lists, step_natively
 
 SMALL = CHUNK // 4  # elements up to which gathering and scattering a parameter cost less than its calls
 
@@ -33,8 +36,7 @@ class Bucket:
         self.state_views = [self._views(state) for state in self.states]
         self.params: Sequence[Array] = ()  # of the last step
         self.disjoint = True  # whether no two of them share memory
-        self.gathered: np.ndarray | None = None  # scratch of the thread of the last step, and views of it
-        self.gathered_views: list[np.ndarray] = []
+        self.gathered, self.gathered_views = np.empty(0), list[np.ndarray]()  # the parameters, and views of them
 
     def _views(self, flat: np.ndarray) -> list[np.ndarray]:
         views, start = [], 0
@@ -44,7 +46,7 @@ class Bucket:
             start += size
         return views
 
-    def takes(self, columns: Sequence[Sequence[Array]]) -> bool:
+    def takes(self, columns: Columns) -> bool:
         """Whether `columns` are this bucket's parameters with their state views, without overlaps."""
         params, _, *states = columns
         if len(states) != len(self.states):
@@ -58,14 +60,15 @@ class Bucket:
             self.params, self.disjoint = params, _disjoint(params)
         return self.disjoint
 
-    def update(self, formula: Formula, columns: Sequence[Sequence[Array]], numbers: Any) -> None:
-        """Runs one step of `formula` for the parameters in `columns`, for which `takes` is true."""
-        *work, param, grad = SCRATCH.like(self.states[0])
+    def update(self, variant: Variant, columns: Columns, numbers: Numbers) -> None:
+        """Updates the parameters in `columns`, for which `takes` is true."""
+        code = code_of(variant.trace(numbers), self.dtype)
+        *_, param, grad = SCRATCH.like((self.size,), self.dtype, code.floats + 2)
         if param is not self.gathered:
             self.gathered, self.gathered_views = param, self._views(param)
         np.concatenate(columns[0], axis=None, out=param)
         np.concatenate(columns[1], axis=None, out=grad)
-        formula(np, by_blas, (param, grad, *self.states), tuple(work), numbers)
+        QUIET.copy().run(code.run, (param, grad, *self.states), code.numbers(numbers))
         for array, view in zip(columns[0], self.gathered_views, strict=True):
             array[...] = view
 
@@ -115,30 +118,35 @@ class Buckets:
             self._by_state.pop(id(array), None)
 
     def update(
-        self, formula: Formula, columns: Sequence[Sequence[Array]], numbers: Sequence[Any], done: list[int], way: Way,
-    ) -> None:  # fmt: skip
-        """Runs `formula` over columns of parameters, gradients and states, by lists and buckets if possible.
+        self, variant: Variant, columns: Columns, numbers: Sequence[Numbers], done: list[int], together: bool = True
+    ) -> None:
+        """Updates rows of `columns`, which are parameters, gradients and states, by lists and buckets if possible.
 
-        `numbers` holds the hyperparameters of each row; buckets are used if all rows share them. `way` is how CUDA
-        arrays are updated. Appends the updated rows to `done`, those of a bucket after its update: an interrupt before
-        that leaves them partially updated.
+        `numbers` holds the hyperparameters of each row; buckets are used if all rows share them. CUDA arrays are
+        updated one by one unless `together`. Appends the updated rows to `done`, those of a bucket or a list after its
+        update: an interrupt before that leaves them partially updated.
         """
-        alone = step_lists(formula, columns, numbers, done, way)
+        alone = step_lists(variant, columns, numbers, done) if together else range(len(numbers))
+        alone = step_natively(variant, columns, numbers, alone, done)
         listed = set(done)
-        if len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
+        if alone and len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
             plan, picked = self._plan, self._picked(self._plan, columns)
             if picked is None:
                 plan = self._plan = self._planned(columns)
                 picked = self._picked(plan, columns) or []
             for (bucket, _, rows), theirs in zip(plan.buckets, picked, strict=True):
-                bucket.update(formula, theirs, numbers[0])
-                done += rows
-            alone = [i for i in plan.alone if i not in listed] if listed else plan.alone
+                if listed.isdisjoint(rows):
+                    bucket.update(variant, theirs, numbers[0])
+                    done += rows
+            listed = set(done)
+            alone = [i for i in alone if i not in listed]
+        sweeps: dict[int, Sweep] = {}  # by the numbers, which parameters share
         for i in alone:
-            sweep(formula, tuple([column[i] for column in columns]), numbers[i])
+            sweep = sweeps.get(id(numbers[i])) or sweeps.setdefault(id(numbers[i]), Sweep(variant, numbers[i]))
+            sweep([column[i] for column in columns])
             done.append(i)
 
-    def _picked(self, plan: Plan, columns: Sequence[Sequence[Array]]) -> list[list[tuple]] | None:
+    def _picked(self, plan: Plan, columns: Columns) -> list[list[tuple]] | None:
         """The columns of each bucket of `plan`; None if the plan does not match `columns`."""
         if plan.rows != len(columns[0]):
             return None
@@ -146,7 +154,7 @@ class Buckets:
         takes = [bucket.takes(theirs) for (bucket, _, _), theirs in zip(plan.buckets, picked, strict=True)]
         return picked if all(takes) else None
 
-    def _planned(self, columns: Sequence[Sequence[Array]]) -> Plan:
+    def _planned(self, columns: Columns) -> Plan:
         members: dict[Bucket, list[int]] = {}
         for i, state in enumerate(columns[2]):
             if bucket := self._by_state.get(id(state)):

@@ -1,89 +1,82 @@
-"""Optimizer formulas applied to arrays in place, in chunks that fit in the cache.
-
-A large NumPy parameter is updated chunk by chunk: the whole formula runs on a chunk while it is in the cache.
-Intermediates go to thread-local scratch memory, since a new array above 128 KiB is mapped, page-faulted and unmapped
-each time, which takes longer than its arithmetic. `y = a x + b y` is one pass of BLAS instead of three ufuncs, see
-Note [axpby].
-"""
+"""Updates of arrays in place, in chunks that fit in the cache: all of the update runs on a chunk while it is there."""
 
 from __future__ import annotations
 
-import functools
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..arrays.dtypes import bfloat16, float16, float32
-from ..cpu.blas import axpby as blas_axpby
 from ..cuda import runtime
+from ..formulas.numpy_code import QUIET, computed
+from ..formulas.update import Variant
+from .code import CHUNK, Code, code_of
 
 Array = Any  # numpy.ndarray or cupy.ndarray
-Axpby = Callable[[Array, Array, float, float, Array], None]  # (y, x, a, b, work): y = a x + b y; writes x a to work
-# (xp, axpby, arrays, work, numbers): arrays are (parameter, gradient, *state), where the gradient is only read; work
-# are at least three uninitialized arrays of their shape; numbers are the hyperparameters.
-Formula = Callable[[Any, Axpby, tuple, tuple, Any], None]
+Numbers = Mapping[str, float]  # those of an update, in its order
 
-CHUNK = 1 << 16  # elements; with fewer, call overhead exceeds the gain from the L2 cache (1 MiB; Adam: +7 %)
-_MAX_SHAPES = 256  # shapes kept per thread
-
-# Note [axpby]
-# The axpby of NumPy's OpenBLAS is one pass, without threads, but a call through ctypes takes 2 us: up to 8192 elements
-# ufuncs are faster. SciPy's axpy takes 0.1 us, and importing it at the first step up to a second.
-_BLOCK = 8192
 _HALVES = (bfloat16, float16)
 
 
-class _Scratch(threading.local):
-    """Thread-local memory for intermediates."""
-
-    def __init__(self) -> None:
-        self.memory: dict[str, np.ndarray] = {}
-        self.views: dict[tuple[tuple[int, ...], str], tuple[np.ndarray, ...]] = {}
-
-    def like(self, array: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Five uninitialized work arrays like `array`, which has at most CHUNK elements."""
-        key = (array.shape, array.dtype.char)
-        arrays = self.views.get(key)
-        if arrays is None:
-            if array.dtype.char not in self.memory:
-                self.memory[array.dtype.char] = np.empty((5, CHUNK), array.dtype)
-            if len(self.views) >= _MAX_SHAPES:
-                self.views.clear()
-            arrays = self.views[key] = tuple(
-                [row[: array.size].reshape(array.shape) for row in self.memory[array.dtype.char]]
-            )
-        return arrays
+def sweep(variant: Variant, arrays: Sequence[Array], numbers: Numbers) -> None:
+    """Updates arrays in place; they have the same shape, dtype and device, else RuntimeError."""
+    Sweep(variant, numbers)(arrays)
 
 
-SCRATCH = _Scratch()
+class Sweep:
+    """Updates arrays of one parameter in place, with certain numbers.
+
+    NumPy's errors of arithmetic are silent, as those of native code.
+    """
+
+    def __init__(self, variant: Variant, numbers: Numbers) -> None:
+        self.trace, self.numbers = variant.trace(numbers), numbers
+        self.codes: dict[np.dtype, tuple[Code, tuple[np.ndarray, ...]]] = {}
+
+    def __call__(self, arrays: Sequence[Array]) -> None:
+        """RuntimeError unless the arrays have the same shape, dtype and device."""
+        head = arrays[0]
+        dtype, kind = head.dtype, type(head)
+        for array in arrays:
+            if array.dtype is not dtype or type(array) is not kind:
+                _check_alike(head, array)
+        if dtype in _HALVES:
+            self._in_float32(arrays)
+        elif kind is not np.ndarray:
+            values = self.trace.values(**self.numbers)
+            results = computed(runtime.cupy(), self.trace.program, arrays, values)
+            for place, result in zip(self.trace.places, results, strict=True):
+                arrays[place][...] = result
+        else:
+            known = self.codes.get(dtype)
+            if known is None:
+                code = code_of(self.trace, dtype)
+                known = self.codes[dtype] = code, code.numbers(self.numbers)
+            QUIET.copy().run(_walk, arrays, *known)
+
+    def _in_float32(self, arrays: Sequence[Array]) -> None:
+        """Updates half types in float32 and rounds once: in half precision (1 - beta2) g^2 would be lost."""
+        wide = [array.astype(float32) for array in arrays]
+        self(wide)
+        written = self.trace.places
+        rounded = [wide[i].astype(arrays[0].dtype) for i in written]  # all, before any of them is written
+        for i, result in zip(written, rounded, strict=True):
+            arrays[i][...] = result
 
 
-def sweep(formula: Formula, arrays: tuple, numbers: Any) -> None:
-    """Runs `formula` on `arrays` in place; they have the same shape, dtype and device, else RuntimeError."""
-    head = arrays[0]
-    dtype = head.dtype
-    for array in arrays:
-        if array.dtype is not dtype or type(array) is not type(head):
-            _check_alike(head, array)
-    if dtype in _HALVES:
-        _in_float32(formula, arrays, numbers)
-    elif type(head) is not np.ndarray:
-        xp = runtime.cupy()
-        work = (xp.empty_like(head), xp.empty_like(head), xp.empty_like(head))
-        formula(xp, functools.partial(_by_ufuncs, xp), arrays, work, numbers)
-    else:
-        arrays, axpby = _flat(arrays)
-        if head.size <= CHUNK:
-            formula(np, axpby, arrays, SCRATCH.like(arrays[0]), numbers)
-            return
-        for chunk in _chunks(arrays):
-            formula(np, axpby, chunk, SCRATCH.like(chunk[0]), numbers)
+def _walk(arrays: Sequence[np.ndarray], code: Code, numbers: tuple[np.ndarray, ...]) -> None:
+    few = arrays[0].size <= CHUNK
+    if few and arrays[0].flags.c_contiguous:
+        code.run(arrays, numbers)
+        return
+    arrays = _flat(arrays)
+    for chunk in [arrays] if few else _chunks(arrays):
+        code.run(chunk, numbers)
 
 
 def _check_alike(param: Array, other: Array) -> None:
-    """RuntimeError if a state has another dtype or module: BLAS would update a copy, and the update would be lost."""
+    """RuntimeError if a state has another dtype or module: the update would be rounded, or fail half-way."""
     if type(param) is not type(other) or param.dtype != other.dtype:
         raise RuntimeError(
             f"the optimizer holds {type(other).__module__} arrays of {other.dtype} for a parameter that is "
@@ -92,49 +85,22 @@ def _check_alike(param: Array, other: Array) -> None:
         )
 
 
-def _in_float32(formula: Formula, arrays: tuple, numbers: Any) -> None:
-    """Runs `formula` on half types in float32 and rounds once: in half precision (1 - beta2) g^2 would be lost."""
-    wide = tuple(array.astype(float32) for array in arrays)
-    sweep(formula, wide, numbers)
-    written = [i for i in range(len(arrays)) if i != 1]  # the gradient is only read
-    rounded = [wide[i].astype(arrays[0].dtype) for i in written]  # all, before any of them is written
-    for i, result in zip(written, rounded, strict=True):
-        arrays[i][...] = result
-
-
-def _flat(arrays: tuple[np.ndarray, ...]) -> tuple[tuple[np.ndarray, ...], Axpby]:
-    """`arrays` as vectors if they are contiguous in the same order, else unchanged; and an axpby for them."""
+def _flat(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    """The arrays as vectors if they are contiguous in the same order, else unchanged."""
     if not arrays[0].flags.c_contiguous:
-        arrays = tuple([array.T for array in arrays])
-    for array in arrays:
-        if not array.flags.carray:  # BLAS would update a copy, or write to read-only memory
-            return arrays, functools.partial(_by_ufuncs, np)
-    return tuple([array.reshape(-1) for array in arrays]), by_blas
+        arrays = [array.T for array in arrays]
+    dense = all(array.flags.c_contiguous for array in arrays)
+    return [array.reshape(-1) for array in arrays] if dense else arrays
 
 
-def _chunks(arrays: tuple[np.ndarray, ...]) -> Iterator[tuple[np.ndarray, ...]]:
+def _chunks(arrays: Sequence[np.ndarray]) -> Iterator[Sequence[np.ndarray]]:
     """Tuples of views of the same shape, of at most CHUNK elements, that cover `arrays`."""
     head = arrays[0]
     row = head.size // len(head)
     if row > CHUNK:
         for i in range(len(head)):
-            yield from _chunks(tuple([array[i] for array in arrays]))
+            yield from _chunks([array[i] for array in arrays])
         return
     rows = CHUNK // row
     for start in range(0, len(head), rows):
-        yield tuple([array[start : start + rows] for array in arrays])
-
-
-def _by_ufuncs(xp: Any, y: Array, x: Array, a: float, b: float, work: Array | None) -> None:
-    product = xp.multiply(x, a, work)  # before y is written, since without `work` the memory may run out
-    if b != 1.0:
-        xp.multiply(y, b, y)
-    xp.add(y, product, y)
-
-
-def by_blas(y: np.ndarray, x: np.ndarray, a: float, b: float, work: np.ndarray | None = None) -> None:
-    """y = a x + b y for contiguous float32 or float64 vectors; may write to `work`. See Note [axpby]."""
-    if y.size > _BLOCK and (axpby := blas_axpby().get(y.dtype.char)):
-        axpby(y, x, a, b)
-        return
-    _by_ufuncs(np, y, x, a, b, work)
+        yield [array[start : start + rows] for array in arrays]

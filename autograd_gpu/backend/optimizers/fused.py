@@ -1,79 +1,44 @@
-"""Optimizer steps on CUDA for all parameters of one dtype with the same hyperparameters at once.
+"""Updates of many parameters at once: on CUDA by one launch, on the CPU by one call of machine code.
 
-A ufunc call costs the host about 10 us, and a formula has seven to fifteen of them per parameter. SGD, Adam and AdamW
-have kernels, one launch for some hundred parameters (kernels/array_lists.py); the other formulas run on lists of
-arrays, a launch per function (`lists.py`). Parameters that neither supports, non-contiguous ones and ones that overlap,
-run their formulas one at a time (`chunks.sweep`).
+A call of a ufunc costs the host about 10 us on CUDA and 1 us on the CPU, and an update has seven to fifteen of them per
+parameter. On CUDA parameters of one dtype with the same hyperparameters are updated together (kernels/foreach.py),
+on the CPU once there is machine code (formulas/native/lists.py). What neither supports, parameters that are not
+contiguous or overlap, is updated one at a time (`chunks.sweep`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
-from itertools import repeat
+from collections.abc import Collection, Sequence
+from itertools import compress, repeat
 from operator import is_
-from typing import Any, Literal
+from typing import Any
 
 from .. import kernels
 from ..cuda import live_numbers, runtime
-from . import formulas
-from .chunks import Array, Formula
-from .lists import run_lists
+from ..formulas.update import Variant
+from .chunks import Array, Numbers
+from .code import code_of
 
-# How a step runs on CUDA: by a kernel where there is one, else by lists; only by a kernel; only by lists; or one
-# parameter at a time. NumPy arrays are updated in the same way under each.
-Way = Literal["best", "fused", "foreach", "loop"]
-
-# By formula: the kernel, and the number of columns including the optional state.
-_STEPS: dict[Formula, tuple[Callable[[kernels.TensorLists, bool, Any], None], int]] = {
-    formulas.sgd: (kernels.sgd_step, 3), formulas.adam: (kernels.adam_step, 5),
-}  # fmt: skip
-
-Columns = Sequence[Sequence[Array]]  # parameters, gradients, and each kind of state
-Step = Callable[[kernels.TensorLists, Any], None]
+Columns = Sequence[Sequence[Array]]  # an array per parameter for each array of the update
 
 
-def step_lists(
-    formula: Formula, columns: Columns, numbers: Sequence[Any], done: list[int], way: Way
-) -> Sequence[int]:
-    """Updates the rows of `columns` that a kernel or lists support, and appends them to `done` after each launch.
+def step_lists(variant: Variant, columns: Columns, numbers: Sequence[Numbers], done: list[int]) -> Sequence[int]:
+    """Updates the rows of `columns` that a kernel supports, and appends them to `done` after each launch.
 
-    Returns the other rows. RuntimeError for "fused" without a kernel.
+    Returns the other rows. In the capture of a CUDA graph `numbers` will be other ones at a replay.
     """
     rows, module = range(len(numbers)), runtime.loaded()
-    if module is None or way == "loop" or not rows:
+    if module is None or not rows:
         return rows
     stepped: set[int] = set()
     for group in _groups(columns[0], numbers, module.ndarray):
-        taken = _launch(_step(formula, len(columns), way), columns, numbers[group[0]], group)
+        taken = _launch(variant, columns, numbers[group[0]], group)
         done += taken
         stepped.update(taken)
     return [i for i in rows if i not in stepped] if len(stepped) < len(rows) else []
 
 
-def _step(formula: Formula, columns: int, way: Way) -> Step:
-    """What updates the rows of TensorLists, of so many columns."""
-    if formula in _STEPS and way != "foreach":
-        kernel, full = _STEPS[formula]
-        return lambda lists, numbers: kernel(lists, columns == full, numbers)
-    if way == "fused":
-        raise RuntimeError(
-            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu']; this "
-            "optimizer has no fused kernel on CUDA: leave fused None, and its step runs on lists of parameters"
-        )
-    return partial(_by_lists, formula)
-
-
-def _by_lists(formula: Formula, lists: kernels.TensorLists, numbers: Any) -> None:
-    if live_numbers.skip() is not None:
-        raise RuntimeError("a captured step of GradScaler is skipped on the device where gradients overflow, which the "
-                           "kernels of SGD, Adam and AdamW can, but steps on lists cannot: use one of these without "
-                           "foreach, or capture forward, scale() and backward, and call step() after the replay")
-    params, *states, grads = lists.lists
-    run_lists(formula, [params, grads, *states], numbers)
-
-
-def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Collection[Sequence[int]]:
+def _groups(params: Sequence[Array], numbers: Sequence[Numbers], kind: Any) -> Collection[Sequence[int]]:
     """The rows of CuPy parameters, grouped by dtype and hyperparameters."""
     if all(map(is_, numbers, repeat(numbers[0]))) and len({(type(param), param.dtype.char) for param in params}) == 1:
         return [range(len(params))] if type(params[0]) is kind else []
@@ -84,23 +49,73 @@ def _groups(params: Sequence[Array], numbers: Sequence[Any], kind: Any) -> Colle
     return groups.values()
 
 
-def _launch(step: Step, columns: Columns, numbers: Any, rows: Sequence[int]) -> Sequence[int]:
+def _launch(variant: Variant, columns: Columns, numbers: Numbers, rows: Sequence[int]) -> Sequence[int]:
     """Updates `rows`, or the supported ones of them, together; returns the updated rows."""
-    lists = _lists(columns, rows)
+    lists = _lists(variant, columns, rows)
     if lists is None:
-        fitting = [i for i in rows if kernels.fits(columns[0][i], *[column[i] for column in columns[2:]])]
-        lists = _lists(columns, fitting) if 0 < len(fitting) < len(rows) else None
+        written = [column for name, column in zip(variant.arrays, columns, strict=True) if name in _written(variant)]
+        fitting = [i for i in rows if kernels.fits(*[column[i] for column in written])]
+        lists = _lists(variant, columns, fitting) if 0 < len(fitting) < len(rows) else None
         rows = fitting
     if lists is None:
         return []
-    step(lists, numbers)
+    listed, live, skip = kernels.update_of(variant.general), live_numbers.current(), live_numbers.skip()
+    at_replay = None if live is None else live.array(lambda: listed.values(**numbers), len(listed.functor.numbers))
+    kernels.over(listed, lists, numbers if at_replay is None else at_replay, None if skip is None else skip.flag)
     return rows
 
 
-def _lists(columns: Columns, rows: Sequence[int]) -> kernels.TensorLists | None:
-    """The rows as TensorLists; gradients are copied if not contiguous, since the kernels only read them."""
+def _written(variant: Variant) -> Collection[str]:
+    return variant.general.outputs
+
+
+def _lists(variant: Variant, columns: Columns, rows: Sequence[int]) -> kernels.TensorLists | None:
+    """The rows as TensorLists; what is only read is copied if not contiguous."""
     picked = [[column[i] for i in rows] if len(rows) < len(column) else column for column in columns]
-    params, grads, *states = picked
-    kind = runtime.cupy().ndarray
-    grads = [g.copy() if type(g) is kind and not runtime.c_contiguous(g) else g for g in grads]
-    return kernels.tensor_lists([params, *states], [grads], lasting=True)
+    kind, written, read = runtime.cupy().ndarray, [], []
+    for name, column in zip(variant.arrays, picked, strict=True):
+        if name in _written(variant):
+            written.append(column)
+        else:
+            read.append([a.copy() if type(a) is kind and not runtime.c_contiguous(a) else a for a in column])
+    return kernels.tensor_lists(written, read, lasting=True)
+
+
+def step_natively(
+    variant: Variant, columns: Columns, numbers: Sequence[Numbers], rows: Sequence[int], done: list[int]
+) -> Sequence[int]:
+    """Updates the rows of NumPy arrays that machine code supports, and appends them to `done` after each call.
+
+    Returns the other ones of `rows`.
+    """
+    if not rows:
+        return rows
+    if all(map(is_, numbers, repeat(numbers[0]))):
+        return _called(variant, columns, numbers[0], rows, done)
+    groups: dict[int, list[int]] = {}
+    for i in rows:
+        groups.setdefault(id(numbers[i]), []).append(i)
+    return [i for same in groups.values() for i in _called(variant, columns, numbers[same[0]], same, done)]
+
+
+def _called(
+    variant: Variant, columns: Columns, numbers: Numbers, rows: Sequence[int], done: list[int]
+) -> Sequence[int]:
+    """Updates those of `rows`, which share `numbers`; the dtypes one after the other."""
+    trace, left = variant.trace(numbers), list[int]()
+    while rows:
+        picked = columns if len(rows) == len(columns[0]) else [[column[i] for i in rows] for column in columns]
+        dtype, fitting = picked[0][0].dtype, set[int]()
+        kernel = code_of(trace, dtype).kernel(dtype, picked[0])
+        if kernel is not None:
+            looked = kernel.looked(picked)
+            fits = [size >= 0 for size in looked.sizes[:-1].tolist()] if looked.wrong else ()
+            kernel(looked, trace.values(**numbers))
+            if not looked.wrong:
+                done += rows
+                break
+            fitting.update(compress(rows, fits))
+            done += fitting
+        left += [i for i, p in zip(rows, picked[0], strict=True) if p.dtype == dtype and i not in fitting]
+        rows = [i for i, p in zip(rows, picked[0], strict=True) if p.dtype != dtype]
+    return left

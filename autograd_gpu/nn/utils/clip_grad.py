@@ -170,5 +170,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         level.routine(f"clip_grad_value_ to {limit!r}", lambda: clip_grad_value_(listed, limit), grads, grads)
         return
     with no_grad():
-        for g in _left(_gradients(parameters), lambda arrays: cuda_foreach.foreach("clamp", arrays, a=-limit, b=limit)):
+        for g in _left(_gradients(parameters), lambda gs: cuda_foreach.foreach("clamp", gs, gs, -limit, limit)):
             g.clamp_(-limit, limit)

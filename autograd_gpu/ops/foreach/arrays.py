@@ -15,7 +15,6 @@ from ...backend.cuda import exact
 from ...backend.cuda import foreach as launches
 from ...core.extend import OpDef
 from .columns import LIST, Columns, Each, elements, groups, length, parameters
-from .steps import Step, steps_of
 
 # NumPy's ufuncs that compute what the forward of the op does, on arrays of any dtype, if its alpha is 1.
 _UFUNCS = {
@@ -71,7 +70,7 @@ def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
     """Copies arrays of equal shapes."""
     done: Sequence[Any] = [None] * len(targets)
     if not on_cpu(targets):
-        done = launches.chained([Step("mul_scalar", 1.0)], [sources], targets)
+        done = launches.computed("clone", [sources], targets)
     for target, source, result in zip(targets, sources, done, strict=True):
         if result is None:
             target[...] = exact.assignable(source, target)
@@ -114,12 +113,11 @@ def _launched(
     n = length(columns, arrays)
     results: list[Any] = [None] * n
     for rows, values in groups(columns, n):
-        steps = steps_of(op.name, values)
-        if steps:
-            lists = [[arrays[start + i] for i in rows] for start in range(0, len(arrays), n)]
-            targets = None if into is None else [into[i] for i in rows]
-            for i, result in zip(rows, launches.chained(steps, lists, targets), strict=True):
-                results[i] = result
+        lists = iter([[arrays[start + i] for i in rows] for start in range(0, len(arrays), n)])
+        arguments = [next(lists) if value is LIST else value for value in values]
+        targets = None if into is None else [into[i] for i in rows]
+        for i, result in zip(rows, launches.computed(op.name, arguments, targets), strict=True):
+            results[i] = result
     return results
 
 

@@ -147,13 +147,3 @@ def test_matrices_that_blas_reads_are_not_copied():
         assert blas.readable(copy) is copy
     many = np.broadcast_to(x[0, :, ::2], (1000, 6, 4))
     assert blas.readable(many).strides == (0, 32, 8), "one copy of matrices that are the same"
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_axpby(dtype):
-    y, x = np.arange(5, dtype=dtype), np.ones(5, dtype)
-    axpby = blas.axpby()
-    if not axpby:
-        pytest.skip("NumPy uses another BLAS than OpenBLAS")
-    axpby[y.dtype.char](y, x, 2.0, 3.0)
-    assert y.tolist() == [2, 5, 8, 11, 14]

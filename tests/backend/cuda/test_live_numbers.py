@@ -9,7 +9,7 @@ from captures import Captured
 
 from autograd_gpu.backend import to_numpy
 from autograd_gpu.backend.cuda import live_numbers
-from autograd_gpu.backend.cuda.live_numbers import SLOTS, LiveNumber, LiveNumbers, _Buffer, placed
+from autograd_gpu.backend.cuda.live_numbers import SLOTS, LiveNumbers, _Buffer
 
 pytestmark = pytest.mark.cuda
 
@@ -101,28 +101,3 @@ def test_current():
             live_numbers.refuse("x", "as y", "z")
     assert live_numbers.current() is None
     live_numbers.refuse("x", "as y", "z")
-
-
-def test_arithmetic_of_live_numbers(cp):
-    value, out = [3.0], cp.zeros(7)
-
-    def work():
-        x = LiveNumber(live_numbers.current(), lambda: value[0])
-        cp.copyto(out, placed([x, -x, x + 1, 1 - x, x - 1, 2 * x * x, x.where(1.0, 5.0)]))
-
-    captured = Captured(work)
-    for value[0] in (3.0, 0.0, -2.0):
-        captured.replay()
-        x = value[0]
-        assert to_numpy(out).tolist() == [x, -x, x + 1, 1 - x, x - 1, 2 * x * x, 1.0 if x else 5.0]
-
-
-def test_a_way_that_the_captured_code_has_not_taken_is_refused(cp):
-    value = [3.0]
-    captured = Captured(lambda: bool(LiveNumber(live_numbers.current(), lambda: value[0], "momentum")))
-    assert captured.result
-    value[0] = 4.0
-    captured.replay()
-    value[0] = 0.0
-    with pytest.raises(RuntimeError, match=r"momentum was not 0 or False when .* is 0.0 now.* capture the step again"):
-        captured.replay()

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from activation_cases import CASES, applied
 from emulated import DTYPES, assert_close, assert_same, quarters
+from list_kernels import FUNCTIONS, arguments, numbers_of
+from updates import LISTED, NUMBERS, VARIANTS, drawn, in_list_order
 
 import autograd_gpu as ag
 from autograd_gpu import backend
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import loader
-from autograd_gpu.backend.kernels.foreach import FUNCTIONS
 from autograd_gpu.backend.kernels.quantize import STRUCTS
 from autograd_gpu.backend.kernels.recurrent import GATES, KERNELS
 from autograd_gpu.backend.kernels.row_statistic import STATISTICS
-from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 functors.declare()
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -256,10 +256,19 @@ def lists(on, dtype, count):
 
 
 def foreach(on, dtype, _):
-    for name, (_, inputs) in FUNCTIONS.items():
-        (out, *operands), rows = lists(on, dtype, inputs + 1)
-        assert kernels.foreach(name, out, *operands, a=0.75, b=1.5)
-        near(out, [references.foreach(name, *row[1:], a=0.75, b=1.5) for row in rows], dtype)
+    for name, kinds in FUNCTIONS:
+        (out, *operands), rows = lists(on, dtype, kinds.count("l") + 1)
+        numbers = numbers_of(kinds, 0.75, 1.5)
+        assert kernels.foreach(name, out, *arguments(kinds, operands, numbers))
+        near(out, [references.foreach(name, *arguments(kinds, row[1:], numbers)) for row in rows], dtype)
+    for label in LISTED:
+        variant, numbers = VARIANTS[label], NUMBERS[VARIANTS[label].update.name][-1]
+        rows = [drawn(variant, (size,), dtype) for size in (40, 1, 1003)]
+        ordered = [in_list_order(variant, row) for row in rows]
+        *written, g = [[on(array) for array in column] for column in zip(*ordered, strict=True)]
+        kernels.over(kernels.update_of(variant.general), kernels.tensor_lists(written, [g]), numbers)
+        for found, row in zip(zip(*written, strict=True), rows, strict=True):
+            near(found, in_list_order(variant, references.updated(variant, row, numbers))[:-1], dtype)
 
 
 def list_norm(on, dtype, _):
@@ -270,21 +279,6 @@ def list_norm(on, dtype, _):
         assert_close(total, references.list_norm(arrays, order), rtol=1e-5)
     kernels.limit_norm(kernels.tensor_lists([x]), on(np.asarray(4.0, kernels.wide(dtype))), 1.0)
     near(x, [references.limit_norm(array, 4.0, 1.0) for array in arrays], dtype)
-
-
-def optimizer_step(on, dtype, _):
-    sgd = SGDNumbers(sign=1.0, lr=0.5, decay=0.1, momentum=0.9)
-    adam = AdamNumbers(sign=1.0, decay=0.1, keep=0.9, beta1=0.8, beta2=0.95, rate=0.02, eps=1e-3)
-    for step, reference, numbers, state in [
-        (kernels.sgd_step, references.sgd_step, sgd._replace(momentum=0.0), 0),
-        (kernels.sgd_step, references.sgd_step, sgd, 1),
-        (kernels.adam_step, references.adam_step, adam, 2),
-        (kernels.adam_step, references.adam_step, adam, 3),
-    ]:
-        (*written, g), rows = lists(on, dtype, state + 2)
-        step(kernels.tensor_lists(written, [g]), state in (1, 3), numbers)
-        for row, arrays in zip(zip(*written, strict=True), rows, strict=True):
-            near(row, reference(tuple(arrays), numbers), dtype)
 
 
 def quantize(on, dtype, _):
@@ -313,7 +307,7 @@ def recurrent(on, dtype, _):
 
 FAMILIES = [
     bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather, group, layer_norm,
-    list_norm, optimizer_step, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
+    list_norm, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

@@ -6,16 +6,20 @@ import kernel_references as references
 import numpy as np
 import pytest
 from emulated import DTYPES, assert_close
+from updates import ADAM, SGD, VARIANTS
 
 from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import array_lists
 from autograd_gpu.backend.kernels.constants import CHUNK, MOST_ARRAYS
-from autograd_gpu.backend.optimizers.formulas import AdamNumbers, SGDNumbers
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 SIZES = [3, 0, 1, CHUNK + 3, 40]
-SGD = SGDNumbers(sign=1.0, lr=0.5, decay=0.0)
+PLAIN = {**SGD, "lr": 0.5}
+
+
+def step(label, written, read, numbers):
+    kernels.over(kernels.update_of(VARIANTS[label].general), kernels.tensor_lists(written, [read]), numbers)
 
 
 def draw(xp, dtype, sizes=SIZES):
@@ -32,23 +36,23 @@ def test_results_are_those_of_the_references(xp, dtype):
         assert_close(total, references.list_norm(numbers[2], order), rtol=1e-5)
     kernels.limit_norm(kernels.tensor_lists([g]), xp.asarray(4.0, kernels.wide(dtype)), 1.0)
     limited = [references.limit_norm(array, 4.0, 1.0) for array in numbers[2]]
-    momentum = SGD._replace(momentum=0.9)
-    kernels.sgd_step(kernels.tensor_lists([p, b], [g]), True, momentum)
-    stepped = [references.sgd_step(row, momentum) for row in zip(numbers[0], numbers[1], limited, strict=True)]
-    adam = AdamNumbers(sign=1.0, decay=0.1, keep=0.9, beta1=0.8, beta2=0.95, rate=0.02, eps=1e-3)
-    kernels.adam_step(kernels.tensor_lists([b, m, v], [g]), False, adam)
-    for i, (parameter, buffer) in enumerate(stepped):
+    step("sgd_momentum_buffer", [p, b], g, PLAIN)
+    adam = {**ADAM, "decay": 0.1, "keep": 0.9}
+    step("adam", [b, m, v], g, adam)
+    for i, row in enumerate(zip(numbers[0], limited, numbers[1], strict=True)):
+        parameter, _, buffer = references.updated(VARIANTS["sgd_momentum_buffer"], row, PLAIN)
         assert_close(to_numpy(p[i]), parameter, rtol=epsilon, atol=epsilon)
-        expected = references.adam_step((buffer, numbers[3][i], numbers[4][i], limited[i]), adam)
-        for found, wanted in zip((b[i], m[i], v[i]), expected, strict=True):
+        row = (buffer, limited[i], numbers[3][i], numbers[4][i])
+        expected, _, *states = references.updated(VARIANTS["adam"], row, adam)
+        for found, wanted in zip((b[i], m[i], v[i]), (expected, *states), strict=True):
             assert_close(to_numpy(found), wanted, rtol=2 * epsilon, atol=2 * epsilon)
 
 
 def test_launches_are_counted(xp):
     (p, _), (g, _), nothing = draw(xp, "float32"), draw(xp, "float32"), [xp.empty(0, "float32")]
     with profiler.count() as counts:
-        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
-        kernels.sgd_step(kernels.tensor_lists([nothing], [nothing]), False, SGD)
+        step("sgd", [p], g, PLAIN)
+        step("sgd", [nothing], nothing, PLAIN)
         assert float(kernels.list_norm(kernels.tensor_lists([], [nothing]))) == 0.0
         kernels.list_norm(kernels.tensor_lists([], [g]))
     assert counts.launches == {"sgd_step": 1, "list_norm": 1, "list_norm_total": 2}
@@ -58,22 +62,22 @@ def test_nothing_is_sent_to_the_device_before_a_launch(xp, monkeypatch):
     (p, _), (g, _) = draw(xp, "float32"), draw(xp, "float32")
     for name in ("asarray", "array", "empty", "zeros"):
         monkeypatch.setattr(xp, name, lambda *arguments, name=name: pytest.fail(name))
-    kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+    step("sgd", [p], g, PLAIN)
 
 
 def test_an_array_at_the_address_of_another_of_another_size(xp):
     """The same addresses twice, with other sizes: as when memory is freed and taken for smaller arrays."""
     memory = xp.ones(100, "float32")
     for size in (100, 10, 100):
-        kernels.sgd_step(kernels.tensor_lists([[memory[:size]]], [[xp.ones(size, "float32")]]), False, SGD)
+        step("sgd", [[memory[:size]]], [xp.ones(size, "float32")], PLAIN)
     assert memory.tolist() == [-0.5] * 10 + [0.0] * 90
 
 
 @pytest.mark.parametrize("lists", range(1, 6))
 def test_a_launch_has_as_many_arrays_as_its_parameters_hold(lists):
     most, type_ = MOST_ARRAYS[lists], array_lists.lists_parameter(lists).dtype
-    assert type_.itemsize <= 4096 - 9 * 8  # of Adam's numbers in float64
-    assert type_.itemsize + 8 * lists + 6 > 4096 - 80  # and no room for another array
+    assert type_.itemsize <= 4096 - (10 + 2) * 8  # of the numbers of NAdam in float64, and two addresses
+    assert type_.itemsize + 8 * lists + 6 > 4096 - 112  # and no room for another array
     addresses = [np.arange(2 * most + 1, dtype=np.uint64) + i for i in range(lists)]
     parts = array_lists.packed(addresses, (1,) * (2 * most + 1))
     assert [part.shape for part in parts] == [((n, 1), (256, 1)) for n in (most, most, 1)]
@@ -90,7 +94,7 @@ def test_more_arrays_than_a_launch_takes(xp):
     sizes[most + 1] = sizes[-1] = 0
     (p, mine), (g, theirs) = draw(xp, "float32", sizes), draw(xp, "float32", sizes)
     with profiler.count() as counts:
-        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        step("sgd", [p], g, PLAIN)
         norm = kernels.list_norm(kernels.tensor_lists([], [g]))
     assert counts.launches == {"sgd_step": 3, "list_norm": -(-len(sizes) // MOST_ARRAYS[1]), "list_norm_total": 1}
     for found, a, b in zip(p, mine, theirs, strict=True):
@@ -101,11 +105,11 @@ def test_more_arrays_than_a_launch_takes(xp):
 def test_a_captured_step_works_on_what_lies_at_the_addresses(xp):
     """It replays after the lists and the arguments of its launch are gone."""
     (p, numbers), (g, grads) = draw(xp, "float32"), draw(xp, "float32")
-    kernels.sgd_step(kernels.tensor_lists([[x.copy() for x in p]], [g]), False, SGD)  # compiles
+    step("sgd", [[x.copy() for x in p]], g, PLAIN)  # compiles
     xp.cuda.Device().synchronize()
     with xp.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
-        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        step("sgd", [p], g, PLAIN)
         graph = stream.end_capture()
         for _ in range(3):
             graph.launch()
@@ -126,11 +130,11 @@ def test_another_stream_must_wait_for_a_step(xp, captured):
     with xp.cuda.Stream(non_blocking=True) as first:
         if captured:
             first.begin_capture()
-        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+        step("sgd", [p], g, PLAIN)
         if captured:
             first.end_capture().launch()
-    with xp.cuda.Stream(non_blocking=True), pytest.raises(RaceError, match="sgd_step"):
-        kernels.sgd_step(kernels.tensor_lists([p], [g]), False, SGD)
+    with xp.cuda.Stream(non_blocking=True), pytest.raises(RaceError, match="SgdStep"):
+        step("sgd", [p], g, PLAIN)
     xp.cuda.Device().synchronize()
 
 
@@ -144,7 +148,7 @@ def test_an_address_of_freed_memory_is_found(xp):
     p.clear()
     xp.get_default_memory_pool().free_all_blocks()
     with pytest.raises(HazardError):
-        kernels.sgd_step(lists, False, SGD)
+        kernels.over(kernels.update_of(VARIANTS["sgd"].general), lists, PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -192,12 +196,12 @@ def test_foreach_on_arrays(xp):
     (x, known), (y, other) = draw(xp, "float32"), draw(xp, "float32")
     out = [xp.empty_like(array) for array in x]
     with profiler.count() as counts:
-        assert kernels.foreach("add", out, x, y, a=-0.5)
+        assert kernels.foreach("add", out, x, y, -0.5)
         assert kernels.foreach("sqrt", x, x)
     assert counts.launches == {"foreach_add": 1, "foreach_sqrt": 1}
     for found, root, a, b in zip(out, x, known, other, strict=True):
-        assert_close(to_numpy(found), references.foreach("add", a, b, a=-0.5), rtol=1e-6, atol=1e-6)
+        assert_close(to_numpy(found), references.foreach("add", a, b, -0.5), rtol=1e-6, atol=1e-6)
         assert_close(to_numpy(root), references.foreach("sqrt", a), rtol=1e-6)
     assert not kernels.foreach("sqrt", [x[0], x[0][:2]], [x[0], x[0][:2]])
-    with pytest.raises(ValueError, match="foreach: mul takes 2 lists, not 1"):
-        kernels.foreach("mul", out, x)
+    assert not kernels.foreach("pow", out, x, y)
+    assert not kernels.foreach("erf", out, x)

@@ -3,6 +3,7 @@
 import re
 
 import emulated
+import formula_functors
 import numpy as np
 import pytest
 from checkout import ROOT
@@ -11,7 +12,6 @@ from list_kernels import Lists
 from selection import first, where
 
 from autograd_gpu.backend import kernels
-from autograd_gpu.backend.kernels.foreach import FUNCTIONS
 
 pytestmark = pytest.mark.cpu
 TEXT = (ROOT / "docs" / "kernels.md").read_text()
@@ -22,20 +22,23 @@ ROWS = {
         r"^\| `(\w+)`( (?:with|of) [^|]+)? \| ([^|]*)\| ([^|]*)\|(.*)\|$", SECTION, re.MULTILINE
     )
 }
-INPUTS = dict(FUNCTIONS.values())
+formula_functors.declare()
 OVER_LISTS = [name for name, instance in kernels.INSTANCES.items() if instance.parameters[0].kind == "struct"]
 
 
-def variant_of(kernel, first, last):
-    if kernel == "foreach":
-        return ("of one list", "of two lists", "of three lists")[INPUTS[first] - 1]
-    return {"sgd_step": "with momentum", "adam_step": "with amsgrad"}[kernel] if last == "true" else ""
+def variant_of(functor):
+    if functor is None:
+        return ""
+    if functor.name.split("_")[0].endswith("Step"):
+        states = ("without state", "with one state", "with two states", "with three states")[functor.outputs - 1]
+        return f"of a step {states}"
+    return ("of one list", "of two lists", "of three lists")[functor.inputs - 1]
 
 
 def documented(name):
     """The arrays that an instance reads and writes, and bytes per element by dtype."""
-    kernel, *types = re.findall(r"\w+", name)
-    reads, writes, numbers = ROWS[kernel, variant_of(kernel, types[0], types[-1])]
+    _, kernel, _, _, functor = kernels.INSTANCES[name]
+    reads, writes, numbers = ROWS[kernel, variant_of(functor)]
     float32, half, float64 = numbers[:3]
     by_dtype = {"float32": float32, "float16": half, "bfloat16": half, "float64": float64}
     return re.findall(r"\w+", reads), re.findall(r"\w+", writes), by_dtype
@@ -53,6 +56,7 @@ def traffic(name, size, offset):
     dtype = dtype_of(name)
     lists = Lists([[np.ones(size, dtype)] for _ in {*reads, *writes}], [offset])
     values = {"partials": unset((1,), kernels.wide(dtype)), "norm": Placed(np.full(1, 9, kernels.wide(dtype)))}
+    values |= {p.name: np.zeros(1, p.dtype) for p in parameters[1:] if p.kind == "struct"}
     others = [None if parameter.optional else values.get(parameter.name, 0.5) for parameter in parameters[1:]]
     lists.launch(name, *others, check="races")
     return np.array(emulated.compiled(file, "races").kernels[name].traffic())

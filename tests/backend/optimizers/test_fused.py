@@ -362,7 +362,7 @@ def test_averages_of_weights_are_one_launch():
                 for p in [*net.parameters(), *net.buffers()]:
                     p += 4
             counted = launches(lambda ema=ema, net=net: ema.update_parameters(net))
-        assert counted == ({"foreach_lerp_scalar": 1} if device == "cuda" else {})
+        assert counted == ({"foreach_lerp": 1} if device == "cuda" else {})
         results.append([*ema.module.parameters(), *ema.module.buffers()])
     assert_alike(*results)
 

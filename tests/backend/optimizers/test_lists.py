@@ -1,4 +1,4 @@
-"""Optimizer steps on lists of CUDA arrays: results, launches, and the choice by `foreach` and `fused`."""
+"""Steps of all optimizers on lists of CUDA arrays: results, launches, and the choice by `foreach` and `fused`."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from autograd_gpu import optim, profiler
 from autograd_gpu.backend import kernels, to_numpy
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
-KERNELS = {"SGD": "sgd_step", "Adam": "adam_step", "AdamW": "adam_step"}
 RTOL = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -27,10 +26,9 @@ def stepped(cls, options, device, dtype=ag.float64, steps=2):
 
 @pytest.mark.parametrize(("cls", "options"), CASES)
 def test_steps_on_lists_are_those_of_the_cpu(cls, options):
-    result, launches = stepped(cls, {**options, "foreach": True}, "cuda")
+    result, launches = stepped(cls, options, "cuda")
     expected, _ = stepped(cls, options, "cpu")
-    assert launches
-    assert all(name.startswith("foreach_") for name in launches)
+    assert launches == {f"{getattr(optim, cls)._ag_formula.name}_step": 1}
     for ours, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 
@@ -38,7 +36,7 @@ def test_steps_on_lists_are_those_of_the_cpu(cls, options):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("cls", "options"), ONE_EACH)
 def test_other_dtypes(cls, options, dtype):
-    results = [stepped(cls, {**options, "foreach": True}, device, getattr(ag, dtype))[0] for device in ("cuda", "cpu")]
+    results = [stepped(cls, options, device, getattr(ag, dtype))[0] for device in ("cuda", "cpu")]
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=RTOL[dtype], atol=RTOL[dtype])
 
@@ -46,48 +44,13 @@ def test_other_dtypes(cls, options, dtype):
 @pytest.mark.parametrize("cls", OPTIONS)
 def test_the_way_of_a_step(cls):
     ways = {"best": {}, "foreach": {"foreach": True}, "loop": {"foreach": False}}
-    if cls in KERNELS:
-        ways.update(fused={"fused": True}, also_loop={"fused": False})
+    if "fused" in make(cls, {}, "cpu")[1].defaults:
+        ways.update(fused={"fused": True}, also_loop={"fused": False}, either={"fused": False, "foreach": True})
     result = {name: stepped(cls, way, "cuda", steps=1) for name, way in ways.items()}
-    launches = {name: counts for name, (_, counts) in result.items()}
-    assert launches["loop"] == launches.get("also_loop", {}) == {}
-    assert all(name.startswith("foreach_") for name in launches["foreach"])
-    assert launches["best"] == ({KERNELS[cls]: 1} if cls in KERNELS else launches["foreach"])
-    assert launches.get("fused", launches["best"]) == launches["best"]
-    for results, _ in result.values():
-        for ours, theirs in zip(results, result["loop"][0], strict=True):
+    for name, (tensors, counts) in result.items():
+        assert sum(counts.values()) == (0 if "loop" in name else 1)
+        for ours, theirs in zip(tensors, result["loop"][0], strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize("cls", OPTIONS)
-def test_launches_do_not_grow_with_the_number_of_parameters(cls):
-    seen = []
-    for count in (2, 50):
-        params = [ag.ones(3, device="cuda", requires_grad=True) for _ in range(count)]
-        optimizer = getattr(optim, cls)(params, foreach=True)
-        for param in params:
-            param.grad = ag.ones(3, device="cuda")
-        with profiler.count() as counts:
-            optimizer.step()
-        seen.append(dict(counts.launches))
-    assert seen[0] == seen[1]
-    assert sum(seen[0].values()) <= 16
-
-
-def test_adagrad_has_no_fused_kernel_on_cuda():
-    """As in PyTorch, whose fused Adagrad is for the CPU."""
-    for device in ("cpu", "cuda"):
-        param = ag.ones(2, device=device, requires_grad=True)
-        optimizer = optim.Adagrad([param], lr=0.5, fused=True)
-        param.grad = ag.ones(2, device=device)
-        if device == "cpu":
-            optimizer.step()
-            assert param.tolist() == [0.5, 0.5]
-        else:
-            with pytest.raises(RuntimeError, match=r"`fused=True` requires .* \['cpu'\]; .* leave fused None"):
-                optimizer.step()
-            assert param.tolist() == [1.0, 1.0]
-            assert optimizer.state[param].get("step", 0) == 0
 
 
 def test_arrays_that_do_not_fit_go_one_by_one():
@@ -114,17 +77,11 @@ def test_a_step_without_memory_leaves_parameters_and_state(monkeypatch):
     optimizer.step()
     before = [(param.tolist(), optimizer.state[param]["sum"].tolist()) for param in params]
 
-    prepared, calls = kernels.prepared_foreach, []
-
     def fail(*arguments, **options):
-        """As the third table would without memory: the formula has asked for two launches before."""
-        calls.append(arguments)
-        if len(calls) == 3:
-            raise MemoryError
-        return prepared(*arguments, **options)
+        raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(kernels, "prepared_foreach", fail)
+        patch.setattr(kernels, "over", fail)
         with pytest.raises(MemoryError):
             optimizer.step()
     assert [(param.tolist(), optimizer.state[param]["sum"].tolist()) for param in params] == before

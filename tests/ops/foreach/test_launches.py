@@ -31,7 +31,7 @@ CALLS = {
     "addcmul": (lambda f, x, y, z: f.addcmul(x, y, z), 1, 2),
     "addcdiv": (lambda f, x, y, z: f.addcdiv(x, y, z), 1, 7),
     "lerp": (lambda f, x, y, z: f.lerp(x, y, 0.1), 1, 2),
-    "lerp by tensors": (lambda f, x, y, z: f.lerp(x, y, z), 1, 6),
+    "lerp by tensors": (lambda f, x, y, z: f.lerp(x, y, z), 1, 5),
     "sqrt": (lambda f, x, y, z: f.sqrt(x), 1, 2),
     "exp": (lambda f, x, y, z: f.exp(x), 1, 1),
     "log": (lambda f, x, y, z: f.log(x), 1, 1),

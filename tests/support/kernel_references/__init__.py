@@ -18,7 +18,6 @@ from .gather import gather
 from .layer_norm import layer_norm, layer_norm_backward
 from .list_norm import limit_norm, list_norm
 from .nll import nll, nll_backward
-from .optimizer_step import adam_step, sgd_step
 from .quantize import dequantize, quantize
 from .random import random_integers, random_numbers
 from .recurrent import gru_step, gru_step_backward, lstm_step, lstm_step_backward, rnn_step, rnn_step_backward
@@ -32,11 +31,11 @@ from .second_order import (
     local_terms,
 )
 from .softmax import softmax, softmax_backward
+from .updates import updated
 
 __all__ = [
     "activation_jet",
     "activation_jet_backward",
-    "adam_step",
     "bias_activation",
     "bias_activation_backward",
     "bias_activation_double_backward",
@@ -74,7 +73,7 @@ __all__ = [
     "row_statistic",
     "row_sum",
     "row_variance",
-    "sgd_step",
     "softmax",
     "softmax_backward",
+    "updated",
 ]

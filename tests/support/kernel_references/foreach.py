@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from autograd_gpu.backend.arrays.dtypes import wide
 
 
-def _between(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _between(x: Any, y: Any, weight: Any) -> Any:
     return np.where(abs(weight) < 0.5, x + weight * (y - x), y - (y - x) * (1 - weight))
 
 
-VALUES = {  # of the inputs and the scalars a, b
-    "abs": lambda x, a, b: abs(x),
-    "sqrt": lambda x, a, b: np.sqrt(x),
-    "reciprocal": lambda x, a, b: 1 / x,
-    "exp": lambda x, a, b: np.exp(x),
-    "log": lambda x, a, b: np.log(x),
-    "add_scalar": lambda x, a, b: x + a,
-    "mul_scalar": lambda x, a, b: x * a,
-    "div_scalar": lambda x, a, b: x / a,
-    "pow_scalar": lambda x, a, b: x**a,
-    "clamp": lambda x, a, b: np.minimum(np.maximum(x, a), b),
-    "add": lambda x, y, a, b: x + a * y,
-    "mul": lambda x, y, a, b: x * y,
-    "div": lambda x, y, a, b: x / y,
-    "maximum": lambda x, y, a, b: np.maximum(x, y),
-    "minimum": lambda x, y, a, b: np.minimum(x, y),
-    "lerp_scalar": lambda x, y, a, b: _between(x, y, a),
-    "lerp": lambda x, y, z, a, b: _between(x, y, z),
-    "addcmul": lambda x, y, z, a, b: x + a * y * z,
-    "addcdiv": lambda x, y, z, a, b: x + a * (y / z),
+VALUES = {
+    "abs": abs,
+    "neg": lambda x: -x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "exp": np.exp,
+    "log": np.log,
+    "clone": lambda x: x,
+    "add": lambda x, y, alpha: x + alpha * y,
+    "sub": lambda x, y, alpha: x - alpha * y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "pow": lambda x, y: x**y,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "clamp": lambda x, low, high: np.minimum(
+        x if low is None else np.maximum(x, low), np.inf if high is None else high
+    ),
+    "lerp": _between,
+    "addcmul": lambda x, y, z, value: x + value * y * z,
+    "addcdiv": lambda x, y, z, value: x + value * (y / z),
 }
 
 
-def foreach(name: str, *inputs: np.ndarray, a: float = 1.0, b: float = 0.0) -> np.ndarray:
-    """name(*inputs, a, b), of half types computed in float32."""
-    dtype = inputs[0].dtype
-    scalars = wide(dtype).type(a), wide(dtype).type(b)
-    return VALUES[name](*[x.astype(wide(dtype)) for x in inputs], *scalars).astype(dtype)
+def foreach(name: str, *arguments: Any) -> np.ndarray:
+    """name(*arguments), of half types computed in float32."""
+    dtype = next(x.dtype for x in arguments if isinstance(x, np.ndarray))
+    computed = wide(dtype)
+    scalars = [x if x is None else x.astype(computed) if isinstance(x, np.ndarray) else computed.type(x)
+               for x in arguments]  # fmt: skip
+    return VALUES[name](*scalars).astype(dtype)

@@ -82,17 +82,21 @@ class Switch:
 
     def __call__(self, arrays: Results, numbers: Results, out: Results | None = None) -> Results | None:
         """The outputs, written into `out` if that is given; `numbers` may be followed by constants."""
+        last = arrays[-1]
+        run = self.running(last.dtype, last.size)
+        return None if run is None else run(arrays, numbers, out)
+
+    def running(self, dtype: np.dtype, elements: int) -> Callable[..., Results | None] | None:
+        """What runs for arrays of this dtype, after a call on so many elements; None while that is NumPy code."""
         if not SETTING.on:
             return None
-        last = arrays[-1]
-        run = self.runs.get(last.dtype)
+        run = self.runs.get(dtype)
         if run is None:
-            dtype = last.dtype
-            seen = self.seen[dtype] = self.seen.get(dtype, 0) + last.size + self.per_call
+            seen = self.seen[dtype] = self.seen.get(dtype, 0) + elements + self.per_call
             if seen < self.next.get(dtype, LOADS):
                 return None
             run = self._prepared(dtype, seen)
-        return run(arrays, numbers, out)
+        return run
 
     def _prepared(self, dtype: np.dtype, seen: int) -> Callable[..., Results | None]:
         """What runs for arrays of this dtype: native code, or nothing for now, or ever."""
@@ -111,27 +115,40 @@ class Switch:
         finally:
             _COMPILING.release()
 
-    def _made(self, dtype: np.dtype, compiles: bool) -> Kernel | None:
-        ir = _ir(self.program, dtype)
+    def _made(self, dtype: np.dtype, compiles: bool) -> Callable[..., Results | None] | None:
+        ir = self.ir(dtype)
         if not compiles and not disk_cache.is_on_disk(ir):
             return None
         if dtype == float16 and platform.machine() in ("x86_64", "AMD64") and not disk_cache.has_feature("f16c"):
             raise Unavailable("this processor has no instructions for float16")
         address = disk_cache.address(ir, compiles)
-        return None if address is None else Kernel(self.name, self.program, dtype, address)
+        return None if address is None else self.linked(dtype, address)
+
+    def ir(self, dtype: np.dtype) -> str:
+        """The LLVM IR for arrays of this dtype."""
+        return _ir(self.program, dtype)
+
+    def linked(self, dtype: np.dtype, address: int) -> Callable[..., Results | None]:
+        """What runs, from the address of the machine code."""
+        return Kernel(self.name, self.program, dtype, address)
 
     def is_ready(self, dtype: np.dtype) -> bool:
         """Whether native code runs for arrays of this dtype."""
-        return SETTING.on and isinstance(self.runs.get(dtype), Kernel)
+        return SETTING.on and self.runs.get(dtype, _nothing) is not _nothing
 
     def compile(self, dtype: np.dtype) -> None:
         """Makes the native code now."""
         self.runs[dtype] = self._made(dtype, compiles=True) or _nothing
 
 
+def is_there(program: Program) -> bool:
+    """Whether there is native code for a program, in this installation."""
+    return is_installed() and not llvm_code.unsupported(program)
+
+
 def switch_of(name: str, program: Program, per_call: int = 0) -> Switch | None:
     """The switch of a program; None where there is no native code for it."""
-    return None if not is_installed() or llvm_code.unsupported(program) else Switch(name, program, per_call)
+    return Switch(name, program, per_call) if is_there(program) else None
 
 
 def _ir(program: Program, dtype: np.dtype) -> str:

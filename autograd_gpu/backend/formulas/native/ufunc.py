@@ -99,6 +99,13 @@ def ties(dtype: np.dtype) -> dict[str, str]:
     return rules
 
 
+def loops_of(program: Program, dtype: np.dtype) -> Any:
+    """The addresses that a program's machine code for this type of computation reads: an array of C."""
+    pairs = [inner_loop(function, dtype) for function in functions_of(program)]
+    table = [word or None for pair in pairs for word in pair] + [_function(CLEAR_FLAGS)]
+    return (Pointer * len(table))(*table)
+
+
 # ---- ufuncs --------------------------------------------------------------------------------------------
 
 
@@ -112,9 +119,7 @@ class NativeUfunc:
         stored = np.dtype(np.uint16) if dtype == bfloat16 else dtype
         computed = np.dtype(np.float64 if dtype == np.float64 else np.float32)
         inputs, numbers, outputs = (len(part) for part in (program.inputs, program.numbers, program.outputs))
-        pairs = [inner_loop(function, computed) for function in functions_of(program)]
-        table = [word or None for pair in pairs for word in pair] + [_function(CLEAR_FLAGS)]
-        self.table = (Pointer * len(table))(*table)
+        self.table = loops_of(program, computed)
         self.functions, self.data = (Pointer * 1)(address), (Pointer * 1)(ctypes.addressof(self.table))
         self.types = bytes([stored.num] * inputs + [computed.num] * numbers + [stored.num] * outputs)
         self.name = name.encode()
