@@ -9,6 +9,7 @@ from .algebra import algebra
 from .common import common
 from .constants import constants
 from .dead import dead
+from .partition import recomputed
 
 LOGGER = logging.getLogger("autograd_gpu.compilation")
 PASSES = (constants, common, algebra, common)
@@ -28,4 +29,4 @@ def show(title: str, trace: Trace) -> None:
         LOGGER.debug("%s: %d instructions\n%s", title, len(trace.nodes), "\n".join(map(str, trace.nodes)))
 
 
-__all__ = ["PASSES", "algebra", "common", "constants", "dead", "simplify"]
+__all__ = ["PASSES", "algebra", "common", "constants", "dead", "recomputed", "simplify"]
