@@ -13,7 +13,7 @@ from mypy.plugin import ClassDefContext, FunctionContext, Plugin
 from mypy.types import AnyType, Type, TypeOfAny
 
 DEFOP = "autograd_gpu.core.dispatch.defop"  # its full name wherever it is imported from, core/extend.py as well
-DECORATORS = (DEFOP, "autograd_gpu.core.dispatch.pointwise")
+DECORATORS = (DEFOP, "autograd_gpu.core.dispatch.internal_op", "autograd_gpu.core.dispatch.pointwise")
 
 
 class DefopPlugin(Plugin):

@@ -24,6 +24,7 @@ from .key import Unfit, key_of, matcher
 from .record import record
 from .replay import Replay
 from .same import difference
+from .saving import hooks_word
 
 LOGGER = logging.getLogger("autograd_gpu.compilation")
 LOGGER.setLevel(logging.WARNING)
@@ -120,7 +121,7 @@ class Compiled:
         leaves, spec = self._parts(args, kwargs)
         try:
             self._check_modes()
-            key = key_of(leaves, spec)
+            key = key_of(leaves, spec, hooks_word())
         except Unfit as unfit:
             return self._eagerly(str(unfit), args, kwargs)
         kind = self._kinds.get(key)
@@ -168,8 +169,6 @@ class Compiled:
             raise Unfit("anomaly mode is on")
         if thread.start_hooks:
             raise Unfit("hooks of on_node_start are set")
-        if MODES.saving:
-            raise Unfit("it is called inside of saved-tensor hooks; use them inside of the function")
 
     def _note_recompile(self, reason: str) -> None:
         self.recompiles.append(reason)

@@ -22,14 +22,15 @@ class Unfit(Exception):
     """Why a call cannot be compiled."""
 
 
-def key_of(leaves: Sequence[Any], spec: Any) -> Any:
-    """The key; Unfit if there is none."""
+def key_of(leaves: Sequence[Any], spec: Any, hooks: Any) -> Any:
+    """The key, with what it has of saved-tensor hooks; Unfit if there is none."""
     words = [_tensor_word(x) if isinstance(x, Tensor) else _word(x) for x in leaves]
-    key = (spec, *modes(), *words, *shared_memory(leaves))
+    key = (spec, hooks, *modes(), *words, *shared_memory(leaves))
     try:
         hash(key)
     except TypeError:
-        raise Unfit("an argument is neither a tensor nor hashable; pass tensors, numbers and strings") from None
+        raise Unfit("an argument, or what a saved-tensor hook closes over, is neither a tensor nor hashable; pass "
+                    "tensors, numbers and strings") from None
     return key
 
 

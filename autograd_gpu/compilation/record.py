@@ -22,6 +22,7 @@ from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, TANGENT, Output, SetGrad, Trace
 from .key import modes
+from .saving import saving_by
 from .tracer import Tracer, options_of
 from .watching import Watch
 
@@ -201,11 +202,13 @@ def _alias(x: Tensor) -> Tensor:
 
 
 def again(fn: Any, structure: Any, leaves: Sequence[Any], numbers: Sequence[int]) -> Callable[[], list[Tensor]]:
-    """A function that calls fn anew, and returns the results with these numbers."""
+    """A function that calls fn anew, with the hooks that are on now, and returns the results with these numbers."""
+    pairs = MODES.saving
 
     def run() -> list[Tensor]:
         args, kwargs = structure.unflatten(leaves)
-        found, _ = pytrees.flatten(fn(*args, **kwargs))
+        with saving_by(pairs):
+            found, _ = pytrees.flatten(fn(*args, **kwargs))
         return [found[i] for i in numbers]
 
     return run

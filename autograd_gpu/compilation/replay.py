@@ -12,7 +12,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
-from .passes import dead, fused, simplify
+from .passes import dead, fused, recomputed, simplify
 from .program import Program
 from .record import again
 
@@ -54,6 +54,9 @@ class Replay:
         made = {v for n in forward for v in n.made()}
         reads = dict.fromkeys(v for n in self.later for v in n.reads)
         reads.update(dict.fromkeys(self._gradients))
+        redone = recomputed(forward, reads, {*shown, *self._gradients})
+        self.later = [*redone, *self.later]
+        made -= {v for n in redone for v in n.made()}
         self.saved = [v for v in reads if v in made or v.kind == GRAD]
         self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
         self._count = len(shown)

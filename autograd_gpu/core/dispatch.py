@@ -49,6 +49,11 @@ def pointwise(block: type) -> Any:
     return public
 
 
+def internal_op(block: type) -> Any:
+    """Declares an op of the package's own use, which the tables of ops do not show, and returns its function."""
+    return _declared(block)
+
+
 def _declared(block: type) -> Any:
     """The public function of an op, which RAW and RECORD have from now on."""
     op = parse(block)

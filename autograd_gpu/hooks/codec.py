@@ -7,9 +7,11 @@ sees arrays only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ..autograd.graph import SaveInfo
+from ..core.interpret.tracing import refuse
 from ..core.tensor import Tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -39,6 +41,10 @@ class Codec:
     splits = False
     exact = True
 
+    def word(self) -> Any:
+        """Equal for codecs that do the same."""
+        return self
+
     def takes(self, array: Array, info: SaveInfo) -> bool:
         """Whether this codec packs `array`; an array that no codec takes is saved unpacked."""
         return True
@@ -50,6 +56,10 @@ class Codec:
         An exception must leave no side effects.
         """
         raise NotImplementedError
+
+    def pack_by_ops(self, tensor: Tensor) -> Handle | None:
+        """`pack` of the memory of a tensor in a call that is traced for `ag.compile`; None if it is not made of ops."""
+        return None
 
     def reader(self, handle: Any) -> Any:
         """The object, weakly referenceable, that still reads the array of `handle`, or None.
@@ -99,6 +109,17 @@ class Stage(NamedTuple):
 
     def chosen(self, tensor: Tensor, info: SaveInfo) -> bool:
         return all(condition(tensor, info) for condition in self.conditions)
+
+    def word(self) -> Any:
+        """Equal for stages that do the same."""
+        return self.codec.word(), tuple(map(_condition_word, self.conditions))
+
+
+def _condition_word(condition: Condition) -> Any:
+    """A function with what it is given in advance, or the condition itself."""
+    if not isinstance(condition, partial):
+        return condition
+    return condition.func, tuple([tuple(x) if isinstance(x, list) else x for x in condition.args])
 
 
 class Encoded(NamedTuple):
@@ -158,6 +179,19 @@ def encode(codecs: tuple[Codec, ...], array: Array, info: SaveInfo) -> Encoded |
             arrays, rest = codec.split(handle)
             return Encoded(codec, rest, tuple([_part(others, a, info) for a in arrays]))
     return None
+
+
+def encode_traced(codecs: tuple[Codec, ...], tensor: Tensor, array: Array, info: SaveInfo) -> Encoded | None:
+    """`encode` for `array`, the memory of `tensor`, in a call that is traced: by operations, or the call is refused."""
+    chosen = next((i for i, codec in enumerate(codecs) if codec.takes(array, info)), None)
+    if chosen is None:
+        return None
+    codec = codecs[chosen]
+    handle = None if any(c.exact for c in codecs[chosen + 1 :]) else codec.pack_by_ops(tensor)
+    if handle is not None:
+        return Encoded(codec, handle)
+    refuse("a hook of ag.hooks offloads saved tensors", "use ag.hooks.quantize alone, or leave the call uncompiled")
+    return encode(codecs, array, info)
 
 
 def _part(codecs: tuple[Codec, ...], array: Array, info: SaveInfo) -> Any:

@@ -22,10 +22,12 @@ from ..autograd.prefetch import Order
 from ..backend import admitted, is_cuda
 from ..backend.cuda import live_numbers, runtime
 from ..core.graph.storage import Storage, listen_to_writes
+from ..core.interpret.tracing import inlineable, tracer
 from ..core.saved.saved_tensor import KEPT
 from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
-from .codec import Array, Codec, Encoded, Stage, encode
+from .codec import Array, Codec, Encoded, Stage, encode, encode_traced
 from .memory_layout import Footprint, View, footprint_of, owner, view_of
+from .packing_ops import packed_view
 
 Key = tuple[tuple[Codec, ...], Any]  # the chosen codecs, and the result of _sharing_key
 
@@ -62,10 +64,10 @@ class PackedFootprint:
         if shared is not None and shared[2] == sharing:
             array, storage = shared[0](), shared[1]()
             if array is not None and storage is not None and storage.version == 0:
-                return array.reshape(-1), storage
+                return array, storage
         array = admitted(self.encoded.decode())
         storage = Storage()
-        whole = owner(array)
+        whole = owner(array) if tracer() is None else array  # a trace knows arrays by identity
         if whole.flags.c_contiguous and whole.dtype == array.dtype and whole.size == array.size:
             self.shared = weakref.ref(whole), weakref.ref(storage), sharing
         return array, storage
@@ -97,6 +99,7 @@ class PackCache:
         self.entries: weakref.WeakKeyDictionary[Storage, CacheEntry] = weakref.WeakKeyDictionary()
         self.all: weakref.WeakSet[PackedFootprint] = weakref.WeakSet()
         self.order = Order(max([stage.codec.ahead for stage in stages]))
+        self.user_cache_hash = tuple([stage.word() for stage in stages])  # for the key of a compiled call
 
     def living(self) -> list[PackedFootprint]:
         """All packed footprints that nodes hold."""
@@ -110,16 +113,17 @@ class PackCache:
             entries.setdefault(packed.entry, []).append(packed)
         return sum([_shown(group) for group in entries.values()])
 
+    @inlineable
     def pack(self, tensor: Tensor, info: SaveInfo) -> Any:
         """The pack hook: a PackedTensor, or KEPT for a tensor that no codec takes."""
-        array = tensor.array
+        array = tensor._array
         codecs = tuple([stage.codec for stage in self.stages if stage.chosen(tensor, info)])
         footprint = footprint_of(array) if codecs else None
         if footprint is None:
             return KEPT
         with self.lock:
             try:
-                packed = self._packed(footprint, (codecs, _sharing_key(is_cuda(array))), array, info)
+                packed = self._packed(footprint, (codecs, _sharing_key(is_cuda(array))), tensor, info)
                 if packed is None:
                     return KEPT
                 self.order.add(info.node_seq, packed)
@@ -129,7 +133,7 @@ class PackCache:
         float8 = tensor.dtype if isinstance(tensor, Float8Tensor) else None
         return PackedTensor(packed, view_of(array, footprint, packed.footprint), float8, info.node_seq)
 
-    def _packed(self, footprint: Footprint, key: Key, array: Array, info: SaveInfo) -> PackedFootprint | None:
+    def _packed(self, footprint: Footprint, key: Key, tensor: Tensor, info: SaveInfo) -> PackedFootprint | None:
         """The packed memory that contains `footprint`, from the cache or packed now; None if no codec takes it."""
         entry = self.entries.get(info.storage)
         if entry is None or entry.version != info.version:
@@ -137,7 +141,8 @@ class PackCache:
         for packed in entry.living():
             if packed.key == key and packed.footprint.holds(footprint):
                 return packed
-        encoded = encode(key[0], footprint.contiguous(array), info)
+        array = footprint.contiguous(tensor._array)
+        encoded = encode(key[0], array, info) if tracer() is None else encode_traced(key[0], tensor, array, info)
         if encoded is None:
             return None
         packed = PackedFootprint(entry, footprint, key, encoded)
@@ -148,13 +153,17 @@ class PackCache:
         entry.packed.append(weakref.ref(packed))
         return packed
 
+    @inlineable
     def unpack(self, saved: PackedTensor) -> Tensor:
         """The unpack hook."""
         self.order.advance(saved.node_seq)
         array, storage = saved.packed.unpack()
         self.order.hold(saved.packed, saved.node_seq, (array, storage))
-        array = saved.view.of(array)
-        result = wrap(array) if saved.float8 is None else wrap_codes(array, saved.float8)
+        if tracer() is not None:
+            result = wrap(packed_view(wrap(array), view=saved.view)._array)
+        else:
+            array = saved.view.of(array)
+            result = wrap(array) if saved.float8 is None else wrap_codes(array, saved.float8)
         result._storage = storage
         return result
 

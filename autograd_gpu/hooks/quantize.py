@@ -15,8 +15,10 @@ from ..backend.quantization.formats import FORMATS, needs_scale
 from ..backend.quantization.quantize import Quantized, dequantize
 from ..backend.quantization.quantize import quantize as quantized
 from ..core.declare.op import REGISTRY
+from ..core.interpret.tracing import tracer
 from ..core.tensor import Tensor
 from ..errors import check_count
+from . import packing_ops
 from .base import MemoryHook
 from .codec import Array, Codec, Condition, Stage, checked_predicate
 from .memory_layout import owner
@@ -44,6 +46,9 @@ class Quantizer(Codec):
     def __init__(self, dtype: np.dtype, granularity: str) -> None:
         self.dtype, self.granularity = dtype, granularity
 
+    def word(self) -> Any:
+        return Quantizer, self.dtype, self.granularity
+
     def takes(self, array: Array, info: SaveInfo) -> bool:
         """Whether quantization saves memory."""
         if array.dtype not in FLOATS or array.dtype.itemsize <= self.dtype.itemsize:
@@ -56,8 +61,16 @@ class Quantizer(Codec):
     def pack(self, array: Array) -> Coded:
         return Coded(*quantized(array, self.dtype, self.granularity))
 
+    def pack_by_ops(self, tensor: Tensor) -> Coded:
+        return Coded(*packing_ops.pack(tensor, self.dtype, self.granularity), self.dtype, tensor.dtype)
+
     def unpack(self, handle: Coded) -> Array:
-        return dequantize(handle)
+        if not isinstance(handle.codes, Tensor):
+            return dequantize(handle)
+        if tracer() is not None:
+            return packing_ops.unpack(*handle)._array
+        codes, scale, *rest = handle
+        return dequantize(Coded(codes._array, None if scale is None else scale._array, *rest))
 
     def split(self, handle: Coded) -> tuple[tuple[Array, ...], Any]:
         codes, scale, *rest = handle
@@ -70,7 +83,7 @@ class Quantizer(Codec):
 
 def holds(min_bytes: int, tensor: Tensor, info: SaveInfo) -> bool:
     """Whether `tensor`, or the memory that it keeps alive as a view, has at least `min_bytes` bytes."""
-    return tensor.nbytes >= min_bytes or owner(tensor.array).nbytes >= min_bytes
+    return tensor.nbytes >= min_bytes or owner(tensor._array).nbytes >= min_bytes
 
 
 def no_leaf(tensor: Tensor, info: SaveInfo) -> bool:

@@ -108,3 +108,21 @@ def test_the_log_shows_the_passes(caplog):
     texts = [record.getMessage().partition(":")[0] for record in caplog.records]
     assert texts[:2] == ["traced", "constants"]
     assert "  sin: f32[3] = sin(mul)" in caplog.text
+
+
+def test_an_elementwise_result_whose_inputs_are_saved_is_computed_again():
+    weight = ag.randn(4, 4, requires_grad=True)
+
+    def fn(x):
+        y = x @ weight
+        return (y.sin() * y.cos()).sum()
+
+    f, seen = ag.compile(fn, fullgraph=True), []
+    for g in (fn, f, f, f):
+        x = ag.linspace(-1, 1, 16).reshape(4, 4).requires_grad_()
+        weight.grad = None
+        g(x).backward()
+        seen.append((x.grad.numpy().tobytes(), weight.grad.numpy().tobytes()))
+    assert len(set(seen)) == 1
+    assert f.counts.compiled == 1
+    assert f.explain().saved_bytes == 64  # y alone: sin and cos of it are computed again

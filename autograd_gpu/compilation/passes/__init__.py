@@ -10,6 +10,7 @@ from .common import common
 from .constants import constants
 from .dead import dead
 from .fuse import fused
+from .partition import recomputed
 
 LOGGER = logging.getLogger("autograd_gpu.compilation")
 PASSES = (constants, common, algebra, common)
@@ -29,4 +30,4 @@ def show(title: str, trace: Trace) -> None:
         LOGGER.debug("%s: %d instructions\n%s", title, len(trace.nodes), "\n".join(map(str, trace.nodes)))
 
 
-__all__ = ["PASSES", "algebra", "common", "constants", "dead", "fused", "simplify"]
+__all__ = ["PASSES", "algebra", "common", "constants", "dead", "fused", "recomputed", "simplify"]
