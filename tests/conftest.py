@@ -17,6 +17,7 @@ import gpu_session
 import numpy as np
 import pytest
 import torch_version
+from _pytest import runner
 from checkout import STAND_IN
 
 MACHINE_CODE = pytest.StashKey[tempfile.TemporaryDirectory]()
@@ -32,6 +33,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     gpu_session.register(config)
+    if hasattr(config, "workerinput") and not config.getoption("outcomes"):
+        config.pluginmanager.register(FewReports())
     config.stash[MACHINE_CODE] = tempfile.TemporaryDirectory()  # not the user's folder
     os.environ["AUTOGRAD_GPU_CACHE_DIR"] = config.stash[MACHINE_CODE].name
     if config.getoption("device") == "cpu":
@@ -54,6 +57,31 @@ def pytest_unconfigure(config):
     config.stash[MACHINE_CODE].cleanup()
 
 
+class StreamsEnd:
+    """Waits for emulated streams that a test has dropped: until then every wait of a later test goes through all."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item):
+        import cupy._queue
+
+        for device in cupy._queue.DEVICES:
+            if device.retired:
+                device.synchronize()
+
+
+class FewReports:
+    """In a worker of pytest-xdist: of a test that passes only the call is reported.
+
+    What a worker tells of setups and teardowns takes as long as running a small test, and there are 80,000.
+    """
+
+    def pytest_runtest_protocol(self, item, nextitem):
+        for report in runner.runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
+
 def _gpu_answers():
     import pynvml
 
@@ -74,6 +102,7 @@ def _emulate(config):
     os.environ["AUTOGRAD_GPU_EMU_SCHEDULE"] = config.getoption("schedule")
     os.environ["AUTOGRAD_GPU_EMU_ADDRESSES"] = config.getoption("addresses")
     config.stash[SCHEDULE] = config.getoption("schedule")
+    config.pluginmanager.register(StreamsEnd())
 
 
 def pytest_report_header(config):
@@ -118,11 +147,21 @@ def pytest_ignore_collect(collection_path, config):
     Importing them is a quarter of the time that collecting takes, and on a GPU the emulator is not there to import.
     """
     if collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
-        line = re.search(r"^pytestmark = .*", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+        text, expression = collection_path.read_text(encoding="utf-8"), config.option.markexpr
+        line = re.search(r"^pytestmark = .*", text, re.MULTILINE)
         marks = re.findall(r"\bpytest\.mark\.(\w+)", line[0]) if line else []
-        left_out = {"more"} if config.option.markexpr.startswith("not more") else set()
-        return True if (reasons_to_skip(config).keys() | left_out) & set(marks) else None
+        left_out = {"more"} if expression.startswith("not more") else set()
+        if (reasons_to_skip(config).keys() | left_out) & set(marks):
+            return True
+        sought = re.search(r"(?:^|\bnot more and )(more|smoke)$", expression)
+        return True if sought and not _may_have(sought[1], text, collection_path) else None
     return None
+
+
+def _may_have(mark, text, path):
+    """Whether a file has tests of this mark: it names the mark, or what gives it (selection.py, a conftest.py)."""
+    given = mark == "more" and ("selection import" in text or (path.parent / "conftest.py").exists())
+    return given or re.search(rf"\bmark\.{mark}\b", text) is not None
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,8 +1,12 @@
 """Sphinx's settings of the site; `python -m ci.site` writes its sources and calls Sphinx."""
 
+import functools
+from typing import Any
+
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
+from sphinx.domains.python import PythonDomain
 
 import autograd_gpu
 
@@ -31,6 +35,15 @@ def leave_builtins(app: Sphinx, tree: nodes.document) -> None:
             link.replace_self(nodes.Text("bool"))
 
 
+class Domain(PythonDomain):
+    """Looks up each name of an annotation once: Sphinx compares it with every name of the site."""
+
+    @functools.cache  # noqa: B019  there is one, which lives as long as the process
+    def find_obj(self, *question: Any) -> list[Any]:
+        return super().find_obj(*question)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_domain(Domain, override=True)
     app.connect("doctree-read", leave_builtins)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""ci/check_ops.py finds every kind of name that ops must not use, and the library has none."""
+"""ci/check_ops.py finds every kind of name that ops must not use; `make layers` looks at the library."""
 
 import subprocess
 import sys
@@ -185,9 +185,3 @@ def test_a_root_without_the_package_is_an_error(tmp_path):
     result = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True)
     assert result.returncode == 1
     assert "holds no autograd_gpu/ to check" in result.stderr
-
-
-@pytest.mark.more  # `make layers` runs it, too
-def test_the_library_names_only_ops():
-    result = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True)
-    assert (result.returncode, result.stdout) == (0, "")

@@ -65,3 +65,10 @@ def test_a_file_that_is_named_is_collected_all_the_same(request):
         capture_output=True, text=True,
     )  # fmt: skip
     assert "looks inside the emulator" in done.stdout
+
+
+def test_marks_by_which_files_are_chosen_are_named_in_them():
+    """`-m more` and `-m smoke` import only files that name the mark, or import what gives it."""
+    files = [*(TESTS / "support").rglob("*.py"), *TESTS.rglob("conftest.py")]
+    giving = {path.relative_to(TESTS).as_posix() for path in files if "mark.more" in path.read_text()}
+    assert giving == {"support/selection.py", "backend/kernels/conftest.py"}

@@ -6,7 +6,8 @@ import zlib
 
 import numpy as np
 import pytest
-from op_checks import check
+from effort import fewer
+from op_checks import check, has_own_code
 from op_db import Call as TensorCall
 from op_db import Sample, as_tuple, assert_close, values
 
@@ -173,8 +174,8 @@ def batches(count):
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @check("batch")
 def test_batch_is_a_loop_over_examples(row, device):
-    op = row.definition
-    for k, sample in enumerate(row.draw()):
+    op, samples = row.definition, row.draw()
+    for k, sample in enumerate(samples if has_own_code(op) else samples[: fewer(len(samples))]):
         made = examples(row, k, device)
         attributes = _attributes(op, made[0].args, sample)
         many = [flat(call.args[: len(op.inputs)], op) for call in made]

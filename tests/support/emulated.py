@@ -69,15 +69,22 @@ def width_of(array, offset=0):
 
 
 class Kernels(dict):
-    """The instances of one of our files for the CPU, compiled by dozens when one of them is asked for."""
+    """The instances of one of our files for the CPU, compiled by dozens when one of them is asked for.
+
+    Those of a formula that is declared later are compiled by themselves: with the ones before them they would be
+    another text in each process, and all would be compiled again.
+    """
 
     def __init__(self, file, check):
         self.file, self.check = file, check
+        self.declared = kernels.instances_of(file)
 
     def __missing__(self, name):
-        names = kernels.instances_of(self.file)
-        first = names.index(name) // TOGETHER * TOGETHER
-        names = names[first : first + TOGETHER]
+        if name in self.declared:
+            first = self.declared.index(name) // TOGETHER * TOGETHER
+            names = self.declared[first : first + TOGETHER]
+        else:
+            names = kernels.instances_of(self.file, kernels.INSTANCES[name].unit)
         part = compile_alone(kernels.source(self.file, names), kernels.OPTIONS, names, self.check)
         self.update(part.kernels)
         return self[name]

@@ -425,3 +425,21 @@ def test_compile_error_names_file_architecture_and_log(recorder):
         loader.load("column_sum<float, float, 4>", 0)
     assert str(kernels.folder() / "column_sum.cu") in str(caught.value)
     assert "sm_90" in str(caught.value)
+
+
+def test_the_emulator_compiles_a_later_formula_by_itself(monkeypatch):
+    """With those before it, it would be compiled again for each one that follows, and kept under another name."""
+    asked = []
+
+    def compile_alone(source, options, names, check):
+        asked.append(tuple(names))
+        return SimpleNamespace(kernels=dict.fromkeys(names))
+
+    monkeypatch.setattr(emulated, "compile_alone", compile_alone)
+    names = kernels.instances_of("elementwise.cu")
+    later = kernels.instances_of("elementwise.cu", kernels.INSTANCES[names[-1]].unit)
+    known = emulated.Kernels("elementwise.cu", "none")
+    known.declared = tuple([name for name in names if name not in later])
+    for name in (later[0], known.declared[0]):
+        assert known[name] is None
+    assert asked == [later, known.declared[: emulated.TOGETHER]]
