@@ -29,7 +29,7 @@ def test_functions_of_numpy_are_recorded():
             x = ag.tensor([i - 2.0, 1.0, 0.5], requires_grad=True)
             loss = f(x)
             loss.backward()
-            seen.append((loss.detach().numpy().tobytes(), x.grad.numpy().tobytes()))
+            seen.append((loss.detach().cpu().numpy().tobytes(), x.grad.cpu().numpy().tobytes()))
         return seen
 
     f = ag.compile(fn, fullgraph=True)
