@@ -525,11 +525,11 @@ def test_what_a_cached_call_costs():
     model = ag.compile(nn.Sequential(*[nn.Linear(3, 3) for _ in range(20)]).eval().requires_grad_(False))
     graph = ag.compile(lambda x: x * w)
     for f in (step, model, graph):
-        [f(row if f is model else x) for _ in range(5)]
+        [f(row if f is model else x) for _ in range(80)]  # after some 64 a group is native code
     count, names = count_of_calls(step, x)
-    assert count <= 11, names
+    assert count <= 12, names
     count, names = count_of_calls(model._ag_compiled, row)
-    assert count <= 11, names  # whatever the number of modules
+    assert count <= 12, names  # whatever the number of modules
     count, names = count_of_calls(graph, x)
     assert count <= 40, names
 
