@@ -46,7 +46,6 @@ from .declare.op import (
 from .declare.op_call import Call
 from .declare.pointwise import Family
 from .declare.public import method, public
-from .declare.several import Several
 from .dispatch import defop, matched, operator, pointwise
 from .graph.storage import (
     INFERENCE_STORAGE,
@@ -116,7 +115,6 @@ __all__ = [
     "Parameter",
     "SavedIntoView",
     "SavedOutput",
-    "Several",
     "Size",
     "Source",
     "Storage",

@@ -13,7 +13,8 @@ from typing import Any
 from ..backend.arrays.dtypes import HALF, float32, float64
 from ..backend.formulas.expression import element, number, ordered, rebuilt
 from ..backend.formulas.update import Trace, Variant
-from ..core.extend import RECORD, Several
+from ..core.declare.several import Several
+from ..core.extend import RECORD
 from ..core.tensor import Tensor
 from ..ops.creation.like import full_like, zeros_like
 from .param_groups import Group, check_grad, plain_option

@@ -9,6 +9,7 @@ import autograd_gpu as ag
 from autograd_gpu import nn
 from autograd_gpu.autograd.context import RUNNING
 from autograd_gpu.backend import to_numpy
+from autograd_gpu.backend.formulas.native.switch import numpy_code_alone
 from autograd_gpu.core.graph.node import Node
 from autograd_gpu.core.saved.saved_tensor import SavedTensor
 from autograd_gpu.core.thread_state import THREAD
@@ -158,6 +159,7 @@ def leftovers(world):
 NUMBERS = 9  # bytes: below are the 0-d arrays that NumPy makes of numbers, also in the midst of a parameter's update
 
 
+@numpy_code_alone()  # from some call on native code takes its place, which makes fewer arrays
 def fail_everywhere(make, run, check, device, least=1, stride=1):
     """Lets `run(world)` run out of memory at each `stride`th of its allocations, and checks what is left behind."""
     run(make())  # what is made once and kept is no point

@@ -1494,7 +1494,7 @@ template <typename W> struct RpropStep {
         const bool t2 = t1 < W(0);
         const W t3 = t2 ? W(0) : t0;
         const W t10 = minimum(maximum(x[2] * (t2 ? n1 : (t1 > W(0) ? n2 : W(1))), n3), n4);
-        const W y0 = x[0] - sign(t3) * t10;
+        const W y0 = x[0] - (t3 > W(0) ? t10 : (t3 < W(0) ? -t10 : W(0)));
         const W y1 = t3;
         const W y2 = t10;
         x[0] = y0;

@@ -8,7 +8,6 @@ corrections are part of the numbers: rate and eps.
 from __future__ import annotations
 
 from ..formulas.expression import absolute, equal, maximum, minimum, root, select
-from ..formulas.expression import sign as sign_of
 from ..formulas.update import update
 
 
@@ -119,7 +118,8 @@ def rprop(p, g, prev, step_size, *, sign, shrink, grow, smallest, largest):
     factor = select(product < 0, shrink, select(product > 0, grow, 1))
     step_size = minimum(maximum(step_size * factor, smallest), largest)
     g = select(product < 0, 0, g)
-    return {"p": p - sign_of(g) * step_size, "prev": g, "step_size": step_size}
+    moved = select(g > 0, step_size, select(g < 0, -step_size, 0))  # NaN moves nothing, as in PyTorch
+    return {"p": p - moved, "prev": g, "step_size": step_size}
 
 
 @update
