@@ -132,7 +132,8 @@ def _activate(w: Writer, activation: str, x: str, out: Value, target: str) -> No
     """Writes the line for an activation that is one ufunc."""
     name, second = ACTIVATING[activation]
     operand = "" if second is None else f", {w.bind(numpy_ops.constant(second, out.dtype), 'zero')}"
-    w.line(f"{w.make(out)} = {w.bind(getattr(np, name), name)}({x}{operand}{_argument(target)})")
+    target = f", out={target}" if target else ""
+    w.line(f"{w.make(out)} = {w.bind(getattr(np, name), name)}({x}{operand}{target})")
 
 
 def _relu(node: Call) -> Emitter | None:
@@ -317,20 +318,20 @@ def _cross_entropy(node: Call) -> Emitter | None:
     forward, attributes = node.op.forward, dict(node.attributes)
     (rows, classes), ignore = x.shape, attributes["ignore_index"]
     places, scale = np.arange(rows), np.asarray(1.0 / rows, x.dtype)
-    total, highest_of = sums.total, np.maximum.reduce
+    total = sums.total
 
     def cross_entropy(x: Any, target: Any) -> tuple[Any, Any, Any]:
         if not check_classes(target, classes, ignore):
             (loss, probs), extras = forward(np, x, target, None, **attributes)
             return np.asarray(loss), np.ascontiguousarray(probs), extras["scale"]
-        highest = highest_of(x, 1, None, None, True)
+        highest = numpy_ops.max_reduce(x, 1, keepdims=True)
         with np.errstate(invalid="ignore"):
             e = np.subtract(x, highest)
         np.exp(e, e)
         sum_of_row = total(e, -1, True)
         losses = highest[:, 0] - x[places, target]
         losses += np.log(sum_of_row[:, 0])
-        return np.asarray(np.add.reduce(losses) * scale), np.divide(e, sum_of_row, e), scale
+        return np.asarray(numpy_ops.add_reduce(losses) * scale), np.divide(e, sum_of_row, e), scale
 
     def write(w: Writer) -> None:
         kept = node.extras["scale"]

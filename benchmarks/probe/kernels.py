@@ -10,6 +10,9 @@ import numpy as np
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.arrays.dtypes import float8_e4m3fn, float32
+from autograd_gpu.backend.formulas import cuda_code
+from autograd_gpu.backend.formulas.expression import element, maximum
+from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.optimizers.formulas import adam
 from autograd_gpu.ops.nn.exponential_activations import mish
 from autograd_gpu.ops.nn.gelu import gelu
@@ -63,11 +66,22 @@ def random(lab: Lab, x: np.ndarray) -> Pairs:
     return [(kernels.random_numbers(*numbers), kernel_references.random_numbers(*numbers))]
 
 
+def _step(lab: Lab, x: np.ndarray) -> Pairs:
+    """The step of an optimizer, which foreach.cu runs as well."""
+    numbers = {"sign": 1.0, "decay": 0.1, "keep": 0.9, "beta1": 0.8, "beta2": 0.95, "rate": 0.02, "eps": 1e-3}
+    variant, arrays = adam.on("p", "g", "exp_avg", "exp_avg_sq"), [np.abs(x[row]) + 0.5 for row in range(4)]
+    p, g, m, v = [[lab.cp.asarray(array)] for array in arrays]
+    kernels.over(kernels.update_of(variant.general), kernels.tensor_lists([p, m, v], [g]), numbers)
+    expected, _, *states = kernel_references.updated(variant, arrays, numbers)
+    return [(tensors[0], result) for tensors, result in zip((p, m, v), (expected, *states), strict=True)]
+
+
 def foreach(lab: Lab, x: np.ndarray) -> Pairs:
     lists = [[lab.cp.asarray(row) for row in x[rows]] for rows in (slice(0, 2), slice(2, 4), slice(4, 6))]
     if not kernels.foreach("add", *lists, 1.0):
         raise AssertionError("foreach took no list")
-    return [(lists[0][row], kernel_references.foreach("add", x[2 + row], x[4 + row], 1.0)) for row in range(2)]
+    sums = [(lists[0][row], kernel_references.foreach("add", x[2 + row], x[4 + row], 1.0)) for row in range(2)]
+    return [*sums, *_step(lab, x)]
 
 
 def gamma_slope(lab: Lab, x: np.ndarray) -> Pairs:
@@ -86,13 +100,12 @@ def list_norm(lab: Lab, x: np.ndarray) -> Pairs:
     return [(total, kernel_references.list_norm(list(x), 2))]
 
 
-def optimizer_step(lab: Lab, x: np.ndarray) -> Pairs:
-    numbers = {"sign": 1.0, "decay": 0.1, "keep": 0.9, "beta1": 0.8, "beta2": 0.95, "rate": 0.02, "eps": 1e-3}
-    variant, arrays = adam.on("p", "g", "exp_avg", "exp_avg_sq"), [np.abs(x[row]) + 0.5 for row in range(4)]
-    p, g, m, v = [[lab.cp.asarray(array)] for array in arrays]
-    kernels.over(kernels.update_of(variant.general), kernels.tensor_lists([p, m, v], [g]), numbers)
-    expected, _, *states = kernel_references.updated(variant, arrays, numbers)
-    return [(tensors[0], result) for tensors, result in zip((p, m, v), (expected, *states), strict=True)]
+def group(lab: Lab, x: np.ndarray) -> Pairs:
+    a, b = element("a"), element("b")
+    program = lowered([a * b + 0.5, maximum(a - b, 0)], ["a", "b"], double=True)
+    y = np.ascontiguousarray(x[::-1])
+    outs = kernels.group(cuda_code.group(program, 0), [lab.cp.asarray(x), lab.cp.asarray(y)], [None, None])
+    return list(zip(outs, (x * y + np.float32(0.5), np.maximum(x - y, 0)), strict=True))
 
 
 def elementwise(lab: Lab, x: np.ndarray) -> Pairs:
@@ -136,7 +149,7 @@ def second_order(lab: Lab, x: np.ndarray) -> Pairs:
 FILES = {
     f"{run.__name__}.cu": run
     for run in (bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather,
-                layer_norm, list_norm, optimizer_step, quantize, random, recurrent, row_statistic, row_sum,
+                group, layer_norm, list_norm, quantize, random, recurrent, row_statistic, row_sum,
                 second_order, softmax)
 }  # fmt: skip
 

@@ -195,8 +195,9 @@ class Session:
                 outcome = self.called(event, args)
             seen = [outcome, [*args, *self.params, *self.model.state_dict().values()], self.optimizer_state()]
             seen.append([x.grad if x.is_leaf else None for x in (*args, *self.params, *self.model.parameters())])
-            # Versions of results count from where a call makes them: an eager one counts its own writes, too.
-            self.log.append([bits(seen[0], versions=False), *map(bits, seen[1:])])
+            # Versions of results count from where a call makes them: an eager one counts its own writes, too. Those of
+            # an optimizer's counts of steps count from where something, such as a trace, first reads them.
+            self.log.append([bits(part, versions=i in (1, 3)) for i, part in enumerate(seen)])
             if isinstance(outcome, str):
                 break
         self.log.append(bits([ag.randn(2)]))
