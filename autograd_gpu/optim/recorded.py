@@ -1,4 +1,4 @@
-"""Recorded steps, for `differentiable=True`: an update is an op with several results (core/declare/several.py).
+"""Recorded steps, for `differentiable=True`: an update is an op with several results (core/declare/expression_op.py).
 
 Hyperparameters may be 0-d tensors. Numbers that follow from them, such as 1 - beta2, are computed as 0-d tensors in
 float64, and are inputs of the op.
@@ -13,7 +13,7 @@ from typing import Any
 from ..backend.arrays.dtypes import HALF, float32, float64
 from ..backend.formulas.expression import element, number, ordered, rebuilt
 from ..backend.formulas.update import Trace, Variant
-from ..core.declare.several import Several
+from ..core.declare.expression_op import ExpressionOp
 from ..core.extend import RECORD
 from ..core.tensor import Tensor
 from ..ops.creation.like import full_like, zeros_like
@@ -37,7 +37,7 @@ def apply_recorded(variant: Variant, tensors: list[Tensor], numbers: dict[str, A
 
 
 @functools.cache
-def _op(trace: Trace, are_tensors: tuple[bool, ...]) -> Several:
+def _op(trace: Trace, are_tensors: tuple[bool, ...]) -> ExpressionOp:
     """The op of a trace, in which the numbers n0, n1, ... of its program are 0-d inputs where they are tensors."""
     made = {e: (element if is_tensor else number)(f"n{k}")
             for k, (e, is_tensor) in enumerate(zip(trace.program.numbers, are_tensors, strict=True))}  # fmt: skip
@@ -48,7 +48,7 @@ def _op(trace: Trace, are_tensors: tuple[bool, ...]) -> Several:
     scalars = [f"n{k}" for k, is_tensor in enumerate(are_tensors) if is_tensor]
     fixed = [f"n{k}" for k, is_tensor in enumerate(are_tensors) if not is_tensor]
     arrays, outputs = [*map(_named, trace.inputs)], {name: made[e] for name, e in trace.outputs.items()}
-    return Several(trace.label, scalars, arrays, outputs, fixed)
+    return ExpressionOp(trace.label, scalars, arrays, outputs, fixed)
 
 
 def _named(name: str) -> str:

@@ -91,21 +91,21 @@ def over_lists(name: str, outputs: Mapping[str, Expression], inputs: Sequence[st
 
     `outputs` has results by the names of their lists. Those that are no inputs come first.
     """
-    new = [each for each in outputs if each not in inputs]
+    new = [out for out in outputs if out not in inputs]
     lists = [*new, *inputs]
     program = lowered([*outputs.values()], inputs, double=True)
-    lines, results = _statements(program, [f"x[{lists.index(each)}]" for each in inputs], program.numbers)
-    targets = [f"x[{lists.index(each)}]" for each in outputs]
+    lines, results = _statements(program, [f"x[{lists.index(x)}]" for x in inputs], program.numbers)
+    targets = [f"x[{lists.index(out)}]" for out in outputs]
     if len(results) == 1:
         lines.append(f"{targets[0]} = {results[0]};")
     else:  # all results, before an element is written
         lines += [f"const W y{k} = {result};" for k, result in enumerate(results)]
         lines += [f"{target} = y{k};" for k, target in enumerate(targets)]
-    reads = sum([1 << lists.index(each) for each in inputs])
-    writes = sum([1 << lists.index(each) for each in outputs])
+    reads = sum([1 << lists.index(x) for x in inputs])
+    writes = sum([1 << lists.index(out) for out in outputs])
     live = "".join([f" n{k} = W(live[{k}]);" for k in range(len(program.numbers))])
     written = [
-        f"// {', '.join([f'x[{k}] = {each}' for k, each in enumerate(lists)])}",
+        f"// {', '.join([f'x[{k}] = {x}' for k, x in enumerate(lists)])}",
         *_head(name, program.numbers, f"int LISTS = {len(lists)}, READS = {reads}, WRITES = {writes}"),
         "    __device__ void operator()(W (&x)[LISTS]) const {", *[f"        {line}" for line in lines], "    }",
         f"    __device__ void renew(const double* live) {{{live} }}", "};", "",

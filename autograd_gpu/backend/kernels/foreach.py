@@ -82,7 +82,7 @@ def function_of(name: str, kinds: str) -> Listed:
     """
     makes = {LIST: element, NUMBER: number, NONE: lambda _: None}
     result = FORMULAS[name](*[makes[kind](f"a{k}") for k, kind in enumerate(kinds)])
-    inputs, numbers = [[f"a{k}" for k, each in enumerate(kinds) if each == kind] for kind in (LIST, NUMBER)]
+    inputs, numbers = [[f"a{k}" for k, own in enumerate(kinds) if own == kind] for kind in (LIST, NUMBER)]
     functor = over_lists(f"{_capital(f'foreach_{name}')}_{kinds}", {"out": result}, inputs)
     return Listed(f"foreach_{name}", functor, host_function(functor.numbers, numbers))
 

@@ -7,12 +7,13 @@ import autograd_gpu as ag
 from autograd_gpu import func
 from autograd_gpu.autograd import grad, gradcheck, gradgradcheck
 from autograd_gpu.backend.formulas.expression import element, number, root, select
-from autograd_gpu.core.extend import RECORD, Several
+from autograd_gpu.core.declare.expression_op import ExpressionOp
+from autograd_gpu.core.extend import RECORD
 
 pytestmark = pytest.mark.cpu
 X, Y, S, N = element("x"), element("y"), element("scale"), number("n")
-OP = Several("pair", ["scale"], ["x", "y"], {"a": S * X * X * Y + N, "b": root(Y) / (S + X), "c": X}, ["n"])
-ONE = Several("single", [], ["x"], {"a": select(X > 0, X * X * X, 0)}, [])
+OP = ExpressionOp("pair", ["scale"], ["x", "y"], {"a": S * X * X * Y + N, "b": root(Y) / (S + X), "c": X}, ["n"])
+ONE = ExpressionOp("single", [], ["x"], {"a": select(X > 0, X * X * X, 0)}, [])
 
 
 def pair(s, x, y):

@@ -26,7 +26,7 @@ from .pointwise import Family
 _COUNT = itertools.count()
 
 
-class Several:
+class ExpressionOp:
     """An op of expressions.
 
     `scalars` and `arrays` are its inputs, 0-d ones first; `numbers` are passed as a tuple by this keyword. `depth` is
@@ -92,7 +92,7 @@ class Several:
         results = {} if op is None else op(F, {**values, **given}, numbers)
         return [results.get(x) for x in self.inputs]
 
-    def _gradient(self, present: tuple[str, ...], wanted: tuple[str, ...]) -> Several | None:
+    def _gradient(self, present: tuple[str, ...], wanted: tuple[str, ...]) -> ExpressionOp | None:
         given = {out: f"h{self.depth}_{out}" for out in present}
         outputs = {x: _sum([times(element(h), self.partials[out, x]) for out, h in given.items()]) for x in wanted}
         return self._derived(f"{self.name}_grad", [*given.values()], outputs)
@@ -107,7 +107,7 @@ class Several:
         tangents = tuple([results.get(out) for out in self.outputs])
         return tangents if len(tangents) > 1 else tangents[0]
 
-    def _tangent(self, present: tuple[str, ...]) -> Several | None:
+    def _tangent(self, present: tuple[str, ...]) -> ExpressionOp | None:
         given = {x: f"t{self.depth}_{x}" for x in present}
         outputs = {out: _sum([times(element(t), self.partials[out, x]) for x, t in given.items()])
                    for out in self.outputs}  # fmt: skip
@@ -116,7 +116,7 @@ class Several:
 
     def _derived(
         self, name: str, given: Sequence[str], outputs: Mapping[str, Expression], scalars: Sequence[str] = ()
-    ) -> Several | None:
+    ) -> ExpressionOp | None:
         """The op of those outputs that are not zero, or None if all are; `scalars` are the 0-d ones of `given`."""
         outputs = {out: e for out, e in outputs.items() if e is not ZERO}
         if not outputs:
@@ -124,7 +124,7 @@ class Several:
         read = inputs_of(outputs.values())
         chosen = [x for x in (*self.scalars, *scalars) if x in read]
         arrays = [x for x in (*given, *self.arrays) if x in read and x not in chosen]
-        return Several(name, chosen, arrays, outputs, self.numbers, self.depth + 1)
+        return ExpressionOp(name, chosen, arrays, outputs, self.numbers, self.depth + 1)
 
 
 def _sum(terms: Sequence[Expression]) -> Expression:
