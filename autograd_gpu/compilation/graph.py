@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..backend import namespace
 from ..backend.arrays.dtypes import short_name
+from ..backend.arrays.strides import strided
 from ..backend.cpu.pool import owns
 from ..core.declare.op import OpDef
 from ..core.graph.tensor_base import TensorBase
@@ -46,10 +49,10 @@ class Value:
 
     def forget(self) -> None:
         """Drops the array of the trace, and leaves one element with its shape and strides in its place."""
-        if self._known is None and type(self.array) is np.ndarray:
-            self._known = self.root, self.is_whole
-            element = np.empty(1, self.dtype)
-            self.array = np.lib.stride_tricks.as_strided(element, self.shape, self.array.strides, writeable=False)
+        if self._known is None:
+            self._known, xp = (self.root, self.is_whole), namespace(self.array)
+            unchecked = np.lib.stride_tricks.as_strided if xp is np else partial(strided, xp)
+            self.array = unchecked(xp.empty(1, self.dtype), self.shape, self.array.strides)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -93,3 +93,15 @@ def test_reduce_overhead_on_the_host_is_the_default_mode():
 def test_other_modes_raise():
     with pytest.raises(ValueError, match=r"'max-autotune'.* is not supported; there are 'default', 'reduce-overhead'"):
         ag.compile(abs, mode="max-autotune")
+
+
+def test_a_program_holds_no_array_of_the_traced_call(device):
+    if device == "cpu":
+        pytest.skip("test_emitters.py has this for host memory")
+    compiled = ag.compile(lambda x: ((x.exp() + 1).cumsum(0), x.sum()), fullgraph=True)
+    for _ in range(3):
+        compiled(ag.ones(1 << 12, device=device))
+    ((_, replay),) = next(iter(compiled._kinds.values())).programs
+    results = [v.array for v in replay.trace.values if v.kind == "result"]
+    assert len(results) >= 3
+    assert all(array.data.mem.size <= 512 for array in results)

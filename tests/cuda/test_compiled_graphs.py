@@ -181,19 +181,24 @@ def test_inside_and_around_graphed_steps(device):
     def run(f):
         with ag.no_grad():
             p.fill_(1.0)
-        return [bits([f(ag.full((3,), 0.1 * i, device=device)), p]) for i in range(9)]
+        return [[t.tolist() for t in (f(ag.full((3,), 0.1 * i, device=device)), p.detach())] for i in range(9)]
+
+    def check(f):  # groups on CUDA contract products and sums
+        for seen, known in zip(run(f), expected, strict=True):
+            np.testing.assert_allclose(seen[0], known[0], 1e-6)
+            np.testing.assert_allclose(seen[1], known[1], 1e-6)
 
     expected = run(fn)
     for inner in (ag.compile(fn, fullgraph=True), graphed(fn)):
         step = ag.cuda.make_graphed_step(inner)
-        assert run(step) == expected
+        check(step)
         assert step.graphs == 1
     early = ag.cuda.make_graphed_step(ag.compile(fn), warmup=1)  # captured before there is a program
-    assert run(early) == expected
+    check(early)
     for outer in (ag.compile, graphed):
         step = ag.cuda.make_graphed_step(fn)
         f = outer(step, fullgraph=True) if outer is ag.compile else outer(step)
-        assert run(f) == expected
+        check(f)
         assert step.graphs == 0
         assert f.counts.compiled == 7
 
