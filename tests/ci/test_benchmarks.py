@@ -102,6 +102,9 @@ def test_json_has_the_documented_fields(results, name):
             assert len(contender["samples_s"]) == case["repeats"] >= common.MIN_REPEATS
             assert 0 < contender["min_s"] <= contender["median_s"]
         measured = set(case["contenders"]) | set(result["absent"])  # or said to be absent
+        if "disk" in case["case"]:  # of machine code, which nobody else has
+            assert measured == {OURS}
+            continue
         assert measured - {LOOP, NUMPY_CODE, REPLAY, REPLAYED_LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}
 
 

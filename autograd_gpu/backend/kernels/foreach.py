@@ -14,7 +14,7 @@ from ..formulas.cuda_code import Functor, over_lists
 from ..formulas.expression import absolute, element, exp, log, maximum, minimum, number, select, sqrt
 from ..formulas.update import Trace, host_function
 from .array_lists import TensorLists, lists_parameter, tensor_lists
-from .functors import Applied, Declared, declare_unit, functor_parameter, members
+from .functors import Declared, declare_unit, functor_parameter, packed
 from .instances import C_NAMES, Parameter
 from .launcher import Array
 
@@ -113,7 +113,7 @@ def over(listed: Listed, lists: TensorLists, numbers: Any, skip: Array | None = 
     label, functor, values = listed
     live = None if isinstance(numbers, dict) else numbers
     own = (0.0,) * len(functor.numbers) if live is not None else values(**numbers)
-    argument = members(Applied(label, functor, own), lists.dtype)
+    argument = packed(functor, own, lists.dtype)
     lists.launch(declare_foreach(functor, lists.dtype), argument, live, skip, label=label)
 
 

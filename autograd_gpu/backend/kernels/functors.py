@@ -53,9 +53,14 @@ def functor_parameter(functor: Functor, dtype: np.dtype) -> Parameter:
 @functools.lru_cache(1024)
 def members(f: Applied, dtype: np.dtype) -> np.ndarray:
     """The argument for `functor_parameter`."""
-    argument = np.zeros((1,), functor_parameter(f.functor, dtype).dtype)
+    return packed(f.functor, f.values, dtype)
+
+
+def packed(functor: Functor, values: tuple[float, ...], dtype: np.dtype) -> np.ndarray:
+    """The same, for values that are others at each call."""
+    argument = np.zeros((1,), functor_parameter(functor, dtype).dtype)
     with np.errstate(over="ignore"):  # a number beyond float32 is infinite
-        argument["members"][0, : len(f.values)] = f.values
+        argument["members"][0, : len(values)] = values
     return argument
 
 
