@@ -81,9 +81,11 @@ def test_other_hooks_are_other_programs(device):
         x = ag.tensor(np.linspace(-1, 1, 64, dtype="f4"), device=device, requires_grad=True)
         with HOOKS[name]():
             f(x).backward()
-        grads.setdefault(name, set()).add(x.grad.cpu().numpy().tobytes())
-    assert [len(found) for found in grads.values()] == [1, 1, 1]
-    assert len(set.union(*grads.values())) == 3
+        grads.setdefault(name, []).append(x.grad.cpu().numpy())
+    tolerance = 1e-6 if device == "cuda" else 0  # a group on CUDA contracts products and sums
+    for own in grads.values():
+        assert all(np.allclose(grad, own[0], tolerance, tolerance) for grad in own)
+    assert len({own[0].tobytes() for own in grads.values()}) == 3
     assert (f.counts.traced, f.counts.compiled) == (6, 6)
 
     hook = HOOKS["float8"]()
