@@ -100,7 +100,7 @@ def test_other_hooks_are_other_programs(device):
         for _ in range(4):
             x = ag.tensor(np.linspace(-1, 1, 64, dtype="f4"), device=device, requires_grad=True)
             inside(x).backward()
-            assert {x.grad.cpu().numpy().tobytes()} == grads[name]
+            assert np.allclose(x.grad.cpu().numpy(), grads[name][0], tolerance, tolerance)
 
 
 def test_a_second_derivative_has_the_hooks_of_the_call(device):
