@@ -183,22 +183,23 @@ class Optimizer(Hookable):
         if (live := live_numbers.current()) is not None:
             capture_update(self, live, group, [arrays, grads], params)
             return
-        call = self._ag_counted(group, params, [arrays, grads], self._ag_slots(group))  # 1
-        done: list[int] = []
+
+        def compute(call: UpdateCall, done: list[int]) -> None:
+            self._ag_buckets.update(call.variant, call.columns, call.numbers, done, together(group))
+
         try:
-            self._ag_buckets.update(call.variant, call.columns, call.numbers, done, together(group))  # 2
-        except BaseException:
-            call.take_back(done)  # 3
-            raise
+            self._ag_counted(group, params, [arrays, grads], self._ag_slots(group), compute)
         finally:
             for param in params:
                 bump_version(param)
 
     def _ag_counted(
-        self, group: Group, params: list[Tensor], columns: list[Sequence[Array]], slots: dict[str, float]
-    ) -> UpdateCall:
-        """The update of `params`, after making missing state and counting the step, both undone if this fails.
+        self, group: Group, params: list[Tensor], columns: list[Sequence[Array]], slots: dict[str, float],
+        compute: Callable[[UpdateCall, list[int]], None] | None = None,
+    ) -> UpdateCall:  # fmt: skip
+        """The update of `params`, after making missing state, counting the step (1), and `compute`(call, done) (2).
 
+        If one of these fails, or Ctrl-C ends it, state and counts of the rows that are not in `done` are restored (3).
         `columns` are the arrays of parameters and gradients.
         """
         if self._ag_recorded:
@@ -206,6 +207,7 @@ class Optimizer(Hookable):
         states = [self.state[param] for param in params] if slots else [{} for _ in params]
         fresh, before = [False] * len(params), None
         keys: list[tuple[Any, ...]] = []
+        done: list[int] = []
         try:
             try:
                 columns = [*columns, *[[state[name].array for state in states] for name in slots]]
@@ -215,11 +217,14 @@ class Optimizer(Hookable):
                 columns = [*columns, *[[state[name].array for state in states] for name in slots]]
             self._ag_advance(states, group, fresh, keys)
             numbers = {key: self._ag_numbers(group, *key) for key in set(keys)}
+            variant, rows = self._ag_formula.on("p", "g", *slots), [numbers[key] for key in keys]
+            call = UpdateCall(params, variant, columns, rows, partial(self._ag_take_back, states, keys, before))
+            if compute is not None:
+                compute(call, done)
+            return call
         except BaseException:
-            self._ag_take_back(states, keys, before, [])
+            self._ag_take_back(states, keys, before, done)
             raise
-        variant, rows = self._ag_formula.on("p", "g", *slots), [numbers[key] for key in keys]
-        return UpdateCall(params, variant, columns, rows, partial(self._ag_take_back, states, keys, before))
 
     def _ag_record(self, group: Group) -> None:
         """Updates the parameters of `group` as `_ag_update` does, recorded; writes once all results are computed.

@@ -109,13 +109,15 @@ def _called(
         kernel = code_of(trace, dtype).kernel(dtype, picked[0])
         if kernel is not None:
             looked = kernel.looked(picked)
-            fits = [size >= 0 for size in looked.sizes[:-1].tolist()] if looked.wrong else ()
-            kernel(looked, trace.values(**numbers))
+            fits = [*compress(rows, (looked.sizes[:-1] >= 0).tolist())] if looked.wrong else rows
+            fitting.update(fits)
+            try:
+                kernel(looked, trace.values(**numbers))
+            finally:
+                if looked.is_done:
+                    done += fits
             if not looked.wrong:
-                done += rows
                 break
-            fitting.update(compress(rows, fits))
-            done += fitting
         left += [i for i, p in zip(rows, picked[0], strict=True) if p.dtype == dtype and i not in fitting]
         rows = [i for i, p in zip(rows, picked[0], strict=True) if p.dtype != dtype]
     return left

@@ -28,6 +28,7 @@ from .ufunc import loops_of
 Int, Pointer = ctypes.c_int64, ctypes.c_void_p
 HEAD = object.__basicsize__  # bytes of the head of a Python object, behind which its class is the last word
 FIELDS = {"data": 0, "nd": 8, "dims": 16, "descr": 40, "flags": 48}  # of an array object, behind its head
+DONE = -1  # in place of the sum of sizes
 KIND = 8  # of a dtype object: kind, type, byte order and flags as bytes, and the number of the type
 C_DENSE, F_DENSE, ALIGNED, WRITEABLE = 1, 2, 256, 1024  # flags of an array
 
@@ -112,6 +113,7 @@ def loop_source(program: Program, replaced: Sequence[int], dtype: np.dtype, inne
     """`loop(at, sizes, rows, from, to, numbers, data)` as LLVM IR, behind the text of the program's inner loop, @inner.
 
     Works on the elements of this range of all rows together. The output k takes the place of the input replaced[k].
+    Behind the last of all elements it stores DONE for the sum of `sizes`.
     """
     inputs, numbers, size = len(program.inputs), len(program.numbers), dtype.itemsize
     type, width = ("double", 8) if dtype == np.float64 else ("float", 4)
@@ -151,7 +153,10 @@ def loop_source(program: Program, replaced: Sequence[int], dtype: np.dtype, inne
     for k, place in enumerate(replaced):
         lines.append(f"store ptr %x{place}, ptr %arg{inputs + numbers + k}")
     lines += ["call void @inner(ptr %args, ptr %length, ptr %steps, ptr %data)", "br label %next",
-              "next:", "br label %row", "done:", "ret void", "}", ""]  # fmt: skip
+              "next:", "br label %row", "done:", "%z0 = getelementptr i64, ptr %sizes, i64 %rows",
+              "%total = load i64, ptr %z0", "%whole0 = icmp eq i64 %from, 0", "%whole1 = icmp eq i64 %to, %total",
+              "%whole = and i1 %whole0, %whole1", "br i1 %whole, label %mark, label %exit",
+              "mark:", f"store i64 {DONE}, ptr %z0", "br label %exit", "exit:", "ret void", "}", ""]  # fmt: skip
     return "\n".join([inner, *lines])
 
 
@@ -165,6 +170,11 @@ class Looked(NamedTuple):
     sizes: np.ndarray
     addresses: tuple[int, int]  # of these two
     wrong: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a call has updated all these rows, though an interrupt may have come before it returned."""
+        return bool(self.sizes[-1] == DONE)
 
 
 class _Notes(threading.local):
@@ -226,6 +236,7 @@ class ListKernel:
             blocks = Blocks(total, 1, 1)
             if blocks.shared and _apart(at, sizes[:-1] * self.size):
                 blocks.run(lambda i, j: self.loop(*addresses, rows, i, j, numbers, self.data))
+                sizes[-1] = DONE
                 return
         self.loop(*addresses, rows, 0, total, numbers, self.data)
 
