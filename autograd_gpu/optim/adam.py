@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend.optimizers.formulas import adam
 from .optimizer import Optimizer
-from .param_groups import Group, Params, check_betas
+from .param_groups import Group, Params, adam_numbers, check_betas
 
 
 class Adam(Optimizer):
@@ -62,15 +62,10 @@ class Adam(Optimizer):
     def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (step,) = key
         beta1, beta2 = group["betas"]
-        decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
         root2 = (1.0 - beta2**step) ** 0.5
         # lr / (1 - beta1^t) m / (sqrt(v) / root2 + eps), multiplied by root2, which saves one pass.
         return {
-            "sign": -1.0 if group["maximize"] else 1.0,
-            "decay": 0.0 if decoupled else decay,
-            "keep": 1.0 - group["lr"] * decay if decoupled else 1.0,
-            "beta1": beta1,
-            "beta2": beta2,
+            **adam_numbers(group),
             "rate": group["lr"] * root2 / (1.0 - beta1**step),
             "eps": group["eps"] * root2,
         }

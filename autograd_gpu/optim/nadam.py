@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend.optimizers.formulas import nadam
 from .optimizer import Optimizer
-from .param_groups import Group, Params, check_betas
+from .param_groups import Group, Params, adam_numbers, check_betas
 from .step_count import StepCount, advance
 
 
@@ -74,16 +74,11 @@ class NAdam(Optimizer):
 
     def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         step, product, _ = key
-        beta1, beta2 = group["betas"]
-        lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        lr, beta2 = group["lr"], group["betas"][1]
         now, after = _momentum(group, step), _momentum(group, step + 1)
         root2 = (1.0 - beta2**step) ** 0.5
         return {
-            "sign": -1.0 if group["maximize"] else 1.0,
-            "decay": 0.0 if decoupled else decay,
-            "keep": 1.0 - lr * decay if decoupled else 1.0,
-            "beta1": beta1,
-            "beta2": beta2,
+            **adam_numbers(group),
             "rate": lr * root2 * after / (1.0 - product * after),
             "rate_now": lr * root2 * (1.0 - now) / (1.0 - product),
             "eps": group["eps"] * root2,

@@ -41,9 +41,9 @@ from .param_groups import (
     together,
     with_numbers,
 )
-from .recorded import apply_recorded, check_recordable, initial, recordable, settled
+from .recorded import record_update, settled
 from .state_loading import loaded_group, loaded_state
-from .step_count import StepCount, advance, own_count
+from .step_count import StepCount, advance
 from .update_call import UpdateCall, with_grads
 
 ParamsT = params_t = Params  # PyTorch's names of the type of an optimizer's parameters
@@ -153,7 +153,7 @@ class Optimizer(Hookable):
             if MODES.stack and (level := tracer()) is not None:
                 self._ag_trace(group, level)
             elif group.get("differentiable"):
-                self._ag_record(group)
+                record_update(self, group)
             else:
                 self._ag_update(with_numbers(group))
         return loss
@@ -162,7 +162,7 @@ class Optimizer(Hookable):
         """Updates `group` as a routine of the call that is being traced: its options and state stay live."""
         if group.get("differentiable"):
             level.refuse("the step of a differentiable optimizer", "call it outside of the compiled function")
-            self._ag_record(group)
+            record_update(self, group)
             return
         number = next(i for i, other in enumerate(self.param_groups) if other is group)
         params = [p for p in group["params"] if p.grad is not None]  # by its property, which tells the tracer
@@ -225,33 +225,6 @@ class Optimizer(Hookable):
         except BaseException:
             self._ag_take_back(states, keys, before, done)
             raise
-
-    def _ag_record(self, group: Group) -> None:
-        """Updates the parameters of `group` as `_ag_update` does, recorded; writes once all results are computed.
-
-        The parameters are written in place, the state is replaced.
-        """
-        params = [param for param in group["params"] if param._grad is not None]
-        for param in params:
-            check_recordable(param)
-        group, results = recordable(group), []
-        slots = self._ag_slots(group)
-        variant = self._ag_formula.on("p", "g", *slots)
-        with enable_grad():
-            for param in params:
-                state, keys = own_count(self.state.get(param, {})), list[Any]()
-                fresh = slots.keys().isdisjoint(state)
-                state = {**self._ag_new_state(group), **state} if fresh else state
-                self._ag_advance([state], group, [fresh], keys)
-                old = [state[name] if name in state else initial(param, start) for name, start in slots.items()]
-                numbers = self._ag_numbers(group, *keys[0])
-                # A clone: what the step saves of the parameter must outlive the write to it.
-                new, *made = apply_recorded(variant, [param.clone(), param._grad, *old], numbers)
-                results.append((new, {**state, **dict(zip(slots, made, strict=True))}))
-            for param, (new, state) in zip(params, results, strict=True):
-                param.copy_(new)
-                self.state[param].update(state)
-                self._ag_recorded.add(param)
 
     def _ag_settle(self, params: list[Tensor], slots: dict[str, float]) -> None:
         """Gives state of recorded steps to `params` in memory of its own, before it is written to."""

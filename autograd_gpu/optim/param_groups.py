@@ -106,6 +106,18 @@ def with_numbers(group: Group) -> Group:
     return {name: number(name, option) for name, option in group.items()}
 
 
+def adam_numbers(group: Group) -> dict[str, float]:
+    """The numbers that the formulas of Adam and its like begin with."""
+    decoupled, decay, (beta1, beta2) = group["decoupled_weight_decay"], group["weight_decay"], group["betas"]
+    return {
+        "sign": -1.0 if group["maximize"] else 1.0,
+        "decay": 0.0 if decoupled else decay,
+        "keep": 1.0 - group["lr"] * decay if decoupled else 1.0,
+        "beta1": beta1,
+        "beta2": beta2,
+    }
+
+
 def set_lr(group: Group, lr: float) -> None:
     """Sets the learning rate of `group`; writes into it if it is a tensor."""
     if isinstance(group["lr"], Tensor):

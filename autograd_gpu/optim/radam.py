@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend.optimizers.formulas import radam
 from .optimizer import Optimizer
-from .param_groups import Group, Params, check_betas
+from .param_groups import Group, Params, adam_numbers, check_betas
 
 
 class RAdam(Optimizer):
@@ -59,7 +59,7 @@ class RAdam(Optimizer):
     def _ag_numbers(self, group: Group, *key: Any) -> dict[str, float]:
         (step,) = key
         beta1, beta2 = group["betas"]
-        lr, decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        lr = group["lr"]
         correction2 = 1.0 - beta2**step
         most = 2.0 / (1.0 - beta2) - 1.0
         rho = most - 2.0 * step * beta2**step / correction2
@@ -69,11 +69,7 @@ class RAdam(Optimizer):
             rectification = (rho - 4.0) * (rho - 2.0) * most / ((most - 4.0) * (most - 2.0) * rho)
             rate *= (rectification * correction2) ** 0.5
         return {
-            "sign": -1.0 if group["maximize"] else 1.0,
-            "decay": 0.0 if decoupled else decay,
-            "keep": 1.0 - lr * decay if decoupled else 1.0,
-            "beta1": beta1,
-            "beta2": beta2,
+            **adam_numbers(group),
             "rate": rate,
             "eps": group["eps"],
             "adaptive": 1.0 if adaptive else 0.0,

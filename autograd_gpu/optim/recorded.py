@@ -16,8 +16,38 @@ from ..backend.formulas.update import Trace, Variant
 from ..core.declare.expression_op import ExpressionOp
 from ..core.extend import RECORD
 from ..core.tensor import Tensor
+from ..modes import enable_grad
 from ..ops.creation.like import full_like, zeros_like
 from .param_groups import Group, check_grad, plain_option
+from .step_count import own_count
+
+
+def record_update(optimizer: Any, group: Group) -> None:
+    """Updates the parameters of `group` as `Optimizer._ag_update` does, recorded; writes once all results are computed.
+
+    The parameters are written in place, the state is replaced.
+    """
+    params = [param for param in group["params"] if param._grad is not None]
+    for param in params:
+        check_recordable(param)
+    group, results = recordable(group), []
+    slots = optimizer._ag_slots(group)
+    variant = optimizer._ag_formula.on("p", "g", *slots)
+    with enable_grad():
+        for param in params:
+            state, keys = own_count(optimizer.state.get(param, {})), list[Any]()
+            fresh = slots.keys().isdisjoint(state)
+            state = {**optimizer._ag_new_state(group), **state} if fresh else state
+            optimizer._ag_advance([state], group, [fresh], keys)
+            old = [state[name] if name in state else initial(param, start) for name, start in slots.items()]
+            numbers = optimizer._ag_numbers(group, *keys[0])
+            # A clone: what the step saves of the parameter must outlive the write to it.
+            new, *made = apply_recorded(variant, [param.clone(), param._grad, *old], numbers)
+            results.append((new, {**state, **dict(zip(slots, made, strict=True))}))
+        for param, (new, state) in zip(params, results, strict=True):
+            param.copy_(new)
+            optimizer.state[param].update(state)
+            optimizer._ag_recorded.add(param)
 
 
 def apply_recorded(variant: Variant, tensors: list[Tensor], numbers: dict[str, Any]) -> list[Tensor]:

@@ -357,8 +357,8 @@ def test_a_step_that_fails_leaves_parameters_and_state(monkeypatch):
             raise MemoryError
         return apply(*arguments)
 
-    apply = optim.optimizer.apply_recorded
-    monkeypatch.setattr(optim.optimizer, "apply_recorded", fail)
+    apply = optim.recorded.apply_recorded
+    monkeypatch.setattr(optim.recorded, "apply_recorded", fail)
     with pytest.raises(MemoryError):
         optimizer.step()
     assert [param.tolist() for param in params] == before

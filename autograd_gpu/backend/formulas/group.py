@@ -6,6 +6,7 @@ without llvmlite, NumPy code runs, with the same bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,8 +27,7 @@ class GroupCode:
     """Computes the outputs of arrays of `shape`; they are row-major.
 
     The arguments are inputs, the last of them of that shape, then numbers as arrays of one element. `out` has an array,
-    or None, for each output. `becomes(f)` tells what takes the place of this object once there
-    is native code.
+    or None, for each output. `becomes(f)` tells what takes the place of this object once there is native code.
     """
 
     def __init__(self, name: str, program: Program, dtype: np.dtype, shape: tuple[int, ...]) -> None:
@@ -63,9 +63,7 @@ class GroupCode:
 
     def _settle(self, kernel: Any) -> None:
         """Native code takes the place of this object."""
-        size = self.dtype.itemsize
-        for n in self.shape:
-            size *= n
+        size = math.prod(self.shape) * self.dtype.itemsize
         small = size < pool.SMALLEST and not Blocks(1, size, 1).shared
         for tell in self.homes:
             tell(kernel.ufunc if small else Large(kernel, self.shape, self.inputs))
