@@ -130,7 +130,7 @@ class chain_stream:
 # ---- the stream behind an activation -------------------------------------------------------------------
 
 
-def _derivatives(F, s, activation, parameters):
+def derivatives(F, s, activation, parameters):
     """act' and act'' computed from s, the result or z, and the derivative of act' by s; None for two that are zero."""
     family, ones = ACTIVATIONS[activation], F.constant_like(s, 1.0)
     f1 = family.at(F, 1)(ones, s, *parameters)
@@ -140,7 +140,7 @@ def _derivatives(F, s, activation, parameters):
     return f1, slope * f1 if by_result(activation) else slope, slope
 
 
-def _third(F, s, f1, slope, activation, parameters):
+def third(F, s, f1, slope, activation, parameters):
     """The derivative of act'' by s, for a smooth activation."""
     third = ACTIVATIONS[activation].at(F, 3)
     if by_result(activation):  # act'' is the product of act' and its derivative by the result
@@ -160,7 +160,7 @@ def _factors_code(activation, parameters, dtype, count):
     return code, code.numbers(**numbers)
 
 
-def _factors(s, activation, parameters, count):
+def factors(s, activation, parameters, count):
     """act' and act'', and for count = 4 their derivatives by s; None for all but act' if they are zero. For arrays."""
     smooth = ACTIVATIONS[activation].bends
     code, numbers = _factors_code(activation, parameters, s.dtype, count if smooth else 1)
@@ -168,7 +168,7 @@ def _factors(s, activation, parameters, count):
     return factors if smooth else [*factors, None, None, None][:count]
 
 
-def _argument(saved, bias):
+def argument(saved, bias):
     return saved if bias is None else saved + bias
 
 
@@ -184,15 +184,15 @@ def _jet(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead = _jet_lead(saved, stream, bias, activation, d, groups)
     saved = as_rows(saved, lead, 1)
     return pushed_by_blocks(
-        lambda i, j: _factors(_argument(saved[i:j], bias), activation, parameters, 2), stream, lead, d, groups
+        lambda i, j: factors(argument(saved[i:j], bias), activation, parameters, 2), stream, lead, d, groups
     )
 
 
 def _jet_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead, form = _jet_lead(saved, stream, bias, activation, d, groups), _jet_form(activation, d, groups)
     if form is None:
-        s, t = _argument(widened(saved), None if bias is None else widened(bias)), widened(stream)
-        f1, f2, _ = _derivatives(RAW, s, activation, parameters)
+        s, t = argument(widened(saved), None if bias is None else widened(bias)), widened(stream)
+        f1, f2, _ = derivatives(RAW, s, activation, parameters)
         out = composed(RAW, f1, f2, t, d, groups) if f2 is None else RAW.chain_stream(f1, f2, t, d=d, groups=groups)
         return out.astype(stream.dtype, copy=False)
     saved, stream, bias = for_kernel(saved, lead, 1), for_kernel(stream, lead, 2), kernels.contiguous(bias)
@@ -205,7 +205,7 @@ def _jet_form(activation, d, groups):
     return kernels.stream_form(d, groups) if held else None
 
 
-def _jet_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters, d, groups):
+def jet_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters, d, groups):
     """All gradients from one kernel; None if the rules have to run."""
     form, lead = _jet_form(activation, d, groups), g.shape[:-2]
     if form is None:
@@ -216,27 +216,27 @@ def _jet_back_by_kernel(F, g, need, saved, stream, bias, activation, parameters,
     return summed(F, (ds, dstream, dbias), (saved, stream, bias))
 
 
-def _jet_back(F, g, need, saved, stream, bias, activation, parameters, d, groups):
-    s = _argument(saved, bias)
-    f1, f2, slope = _derivatives(F, s, activation, parameters)
+def jet_back(F, g, need, saved, stream, bias, activation, parameters, d, groups):
+    s = argument(saved, bias)
+    f1, f2, slope = derivatives(F, s, activation, parameters)
     ds = None
     if (need[0] or need[2]) and f2 is not None:
         ds = grad_f1(F, g, stream) * slope
         if groups:
-            bent = _third(F, s, f1, slope, activation, parameters)
+            bent = third(F, s, f1, slope, activation, parameters)
             ds = ds + grad_f2(F, g, stream, d, groups) * bent
     dstream = grad_stream(F, g, f1, f2, stream, d, groups) if need[1] else None
     return summed(F, (ds if need[0] else None, dstream, ds if need[2] else None), (saved, stream, bias))
 
 
-def _jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters, d, groups):
+def jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters, d, groups):
     lead, shift = g.shape[:-2], None if bias is None else widened(bias)
     z, t, g = (as_rows(widened(x), lead, own) for x, own in ((saved, 1), (stream, 2), (g, 2)))
     smooth = ACTIVATIONS[activation].bends
 
     def pull(i, j, dz, dt, dbias):
         inner = smooth and not (dz is None and dbias is None)
-        f1, f2, *bends = _factors(_argument(z[i:j], shift), activation, parameters, 4 if inner else 2)
+        f1, f2, *bends = factors(argument(z[i:j], shift), activation, parameters, 4 if inner else 2)
         bar1, bar2 = streams.scratch(2, f1.shape, f1.dtype) if inner else (None, None)
         streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
         if inner:
@@ -251,18 +251,18 @@ def _jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters,
     return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
 
 
-def _jet_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):
-    s = _argument(saved, bias)
-    f1, f2, slope = _derivatives(F, s, activation, parameters)
+def jet_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):
+    s = argument(saved, bias)
+    f1, f2, slope = derivatives(F, s, activation, parameters)
     out = None if t[1] is None else stream_jvp(F, t[1], f1, f2, stream, d, groups)
     ds = added(t[0], t[2])
     if ds is None or f2 is None:
         return out
-    df2 = ds * _third(F, s, f1, slope, activation, parameters)
+    df2 = ds * third(F, s, f1, slope, activation, parameters)
     return added(out, F.chain_stream(ds * slope, df2, stream, d=d, groups=groups))
 
 
-def _jet_batch(F, n, batched, saved, stream, bias=None, *, activation, d, groups, parameters=()):
+def jet_batch(F, n, batched, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     if batched[2]:  # a row for each example
         saved, bias = aligned(F, (batched[0], True), (saved, bias))
         saved, bias, batched = saved + bias, None, (True, batched[1])
@@ -284,9 +284,9 @@ class activation_jet:
     """
 
     forward, cuda = in_float32(_jet), _jet_on_cuda
-    grads, fused, fused_cuda = _jet_back, _jet_back_by_blocks, _jet_back_by_kernel
+    grads, fused, fused_cuda = jet_back, jet_back_by_blocks, jet_back_by_kernel
     types, wide_rules, keeps_layout = SAME, True, True
-    jvp, batch = _jet_jvp, _jet_batch
+    jvp, batch = jet_jvp, jet_batch
 
 
 # ---- local terms ---------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def _local_product(F, a, f2, s, t):
     return F.matmul(left, F.mT(F.unsqueeze(t, -3)))
 
 
-def _local_back(F, g, need, a, f2, tangents):
+def local_back(F, g, need, a, f2, tangents):
     both, t = g + F.mT(g), F.unsqueeze(tangents, -3)
     pulled = F.matmul(both, t)  # (..., o, d, h): the sum over j of (g_ij + g_ji) t_j
     curvature = F.sum(pulled * t, -2) * 0.5 if need[0] or need[1] else None
@@ -348,7 +348,7 @@ def _local_back_by_blocks(F, g, need, a, f2, tangents):
     return gradients_by_blocks(inputs, need, lead, pull)
 
 
-def _local_jvp(F, t, a, f2, tangents):
+def local_jvp(F, t, a, f2, tangents):
     out = None if t[0] is None else F.local_terms(t[0], f2, tangents)
     out = out if t[1] is None else added(out, F.local_terms(a, t[1], tangents))
     if t[2] is None:
@@ -357,7 +357,7 @@ def _local_jvp(F, t, a, f2, tangents):
     return added(out, half + F.mT(half))
 
 
-def _local_batch(F, n, batched, a, f2, tangents):
+def local_batch(F, n, batched, a, f2, tangents):
     return F.local_terms(*line_up(F, batched, (a, f2, tangents), (2, 1, 2)))
 
 
@@ -375,6 +375,6 @@ class local_terms:
     """
 
     forward, cuda = in_float32(_local), _local_on_cuda
-    grads, fused, fused_cuda = _local_back, _local_back_by_blocks, None
+    grads, fused, fused_cuda = local_back, _local_back_by_blocks, None
     types, wide_rules = SAME, True
-    jvp, batch = _local_jvp, _local_batch
+    jvp, batch = local_jvp, local_batch

@@ -41,8 +41,8 @@ def saved_by(activation, parameters, z):
 
 def derivatives_at(s, activation, parameters):
     """act' and act'' computed from what is saved, and the derivative of act'' by it."""
-    f1, f2, slope = jets._derivatives(RAW, s, activation, parameters)
-    return f1, f2, jets._third(RAW, s, f1, slope, activation, parameters)
+    f1, f2, slope = jets.derivatives(RAW, s, activation, parameters)
+    return f1, f2, jets.third(RAW, s, f1, slope, activation, parameters)
 
 
 # ---- the derivatives of activations --------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_by_activation_and_by_its_derivatives(activation, parameters):
     groups = FORMS["full"](2)
     z, stream = np.random.randn(5, 4), tensor(5, 5, 4)
     s = saved_by(activation, parameters, z)
-    f1, f2, _ = jets._derivatives(RAW, s, activation, parameters)
+    f1, f2, _ = jets.derivatives(RAW, s, activation, parameters)
     f2 = np.zeros_like(s) if f2 is None else f2
     attributes = {"d": 2, "groups": groups}
     one = activation_jet(ag.tensor(s), stream, None, activation=activation, parameters=parameters, **attributes)

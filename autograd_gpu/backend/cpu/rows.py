@@ -26,12 +26,18 @@ SHARED_BLOCK = 1 << 17
 
 
 class Blocks:
-    """The blocks of rows of a matrix for a pass over it: of `block` elements, or SHARED_BLOCK if there are many."""
+    """The blocks of rows of a matrix for a pass over it: of `block` elements, or SHARED_BLOCK if there are many.
 
-    def __init__(self, rows: int, cols: int, block: int) -> None:
-        self.rows = rows
-        self.shared = cores() > 1 and rows * cols >= 2 * cores() * SHARED_BLOCK
+    Where an element takes as long as `times` elements of other passes, fewer are many.
+    """
+
+    def __init__(self, rows: int, cols: int, block: int, times: int = 1) -> None:
+        self.rows, many = rows, 2 * cores() * SHARED_BLOCK
+        self.shared = cores() > 1 and rows * cols * times >= many
         self.step = max((SHARED_BLOCK if self.shared else block) // max(cols, 1), 1)
+        if self.shared and times > 1:  # as many blocks for each core
+            count = -(-2 * rows * cols * times // many) * cores()
+            self.step = max(-(-rows // count), 1)
 
     def run(self, work: Work) -> None:
         """Calls work(start, stop) for each block; many elements are worked on by all cores."""

@@ -73,8 +73,11 @@ class Plan:
         self.steps.reverse()
         self.seconds: set[Place] = set()
         self.last: dict[Place | None, int] = {}  # the last step that reads a place
+        self.readers: dict[Place | None, int] = {}  # how many inputs of steps a place is
         for n, step in enumerate(self.steps):
-            self.last.update(dict.fromkeys(step.inputs, n))
+            for place in step.inputs:
+                self.last[place] = n
+                self.readers[place] = self.readers.get(place, 0) + 1
             if step.has_second_derivative or not self.seconds.isdisjoint(step.inputs):
                 self.seconds.update([place for place in step.outputs if place is not None])
 

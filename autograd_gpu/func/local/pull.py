@@ -17,13 +17,33 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ...backend.cpu.chains import Chain, chained
 from ...core.declare.jvp_rules import added
 from ...core.declare.op import RECORD
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor
 from .plan import Form, Plan, Step
-from .push import elementwise_jet, mirrored, own_seconds, picked, summed
-from .second_derivative import expanded, is_elementwise, pull_batched, push_batched, slopes
+from .push import (
+    Layer,
+    elementwise_jet,
+    is_layered,
+    layer_of,
+    mirrored,
+    own_seconds,
+    picked,
+    puts_off,
+    summed,
+    through,
+)
+from .second_derivative import (
+    activation_of,
+    expanded,
+    is_elementwise,
+    pull_batched,
+    push_batched,
+    slopes,
+    takes_rows,
+)
 
 Tangents = dict[Place | None, Any]
 # From the adjoints of a call's results, (o, *shape) or None, to <a_o, D[t_i, t_j]>, (*examples, o, d * d or groups).
@@ -31,10 +51,14 @@ Contraction = Callable[[list[Any]], Tensor | None]
 
 
 class Backward(NamedTuple):
-    """A step's part of the sweep back: from the adjoints of its results to its terms, and to those of its inputs."""
+    """A step's part of the sweep back: from the adjoints of its results to its terms, and to those of its inputs.
+
+    Of an activation on the CPU `join` is both, and the product behind it: from the adjoints of that and its weight.
+    """
 
     terms: Contraction | None
     pull: Callable[[list[Any], Sequence[bool]], Sequence[Any]]
+    join: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
 
 def pull(
@@ -46,43 +70,93 @@ def pull(
     The former are (*examples, o, d * d) of a Hessian, (*examples, o, groups) of another form, or None for zero.
     examples: how many first dimensions of each value are examples. out_seeds: the adjoints of the outputs.
     """
-    tangents: Tangents = dict(seeds.items())
-    backward = [_push_tangents(step, tangents, plan, form, examples) for step in plan.steps]
+    with chained(puts_off()) as chain:
+        sweep = _Sweep(plan, dict(seeds.items()), form, places, examples, chain)
+        backward = [sweep.forward(n) for n in range(len(plan.steps))]
+        adjoints: dict[Place | None, Any] = {}
+        for seed, place in zip(out_seeds, places, strict=True):
+            if place in plan.seconds:
+                adjoints[place] = added(adjoints.get(place), seed)
+        for n in range(len(plan.steps) - 1, -1, -1):
+            sweep.back(n, backward, adjoints)
     total: Tensor | None = None
-    adjoints: dict[Place | None, Any] = {}
-    for seed, place in zip(out_seeds, places, strict=True):
-        if place in plan.seconds:
-            adjoints[place] = added(adjoints.get(place), seed)
-    for step, own in zip(reversed(plan.steps), reversed(backward), strict=True):
+    for terms in sweep.terms:
+        total = added(total, terms())
+    return total, sweep.tangents
+
+
+class _Sweep:
+    """The steps of `pull`, and what they share."""
+
+    def __init__(
+        self, plan: Plan, tangents: Tangents, form: Form, places: Sequence[Place | None], examples: int, chain: Chain
+    ) -> None:
+        self.plan, self.tangents, self.form, self.places = plan, tangents, form, places
+        self.examples, self.chain = examples, chain
+        self.layers: dict[Place | None, Layer] = {}  # by the place of the product, whose tangents are not there yet
+        self.terms: list[Callable[[], Tensor | None]] = []  # of the result, to be asked for at the end
+
+    def forward(self, n: int) -> Backward:
+        """Adds the tangents of a step's results, where they are needed; returns its part of the sweep back."""
+        plan, form, tangents, step = self.plan, self.form, self.tangents, self.plan.steps[n]
+        if (layer := self.layers.pop(step.inputs[0], None)) is not None:
+            tangents[step.inputs[0]], tangents[step.outputs[0]] = through(layer, form._replace(groups=()))
+            return _elementwise(step, tangents[step.inputs[0]], form, self.examples)
+        incoming: list[Any] = [tangents.get(place) for place in step.inputs]
+        has_tangents = any(t is not None for t in incoming)
+        needed = has_tangents and not plan.firsts.isdisjoint(step.outputs)
+        curved = has_tangents and step.has_second_derivative
+        if not (curved or needed):
+            return Backward(None, functools.partial(pull_batched, step.call))
+        layer = None if curved else layer_of(plan, n, incoming[0], self.places)
+        if layer is not None and not plan.firsts.isdisjoint(plan.steps[n + 1].outputs):
+            self.layers[step.outputs[0]] = layer
+            return Backward(None, functools.partial(pull_batched, step.call))
+        self.chain.run()
+        if curved and is_elementwise(step.call, step.live):
+            t = incoming[step.live[0]]
+            if needed:
+                tangents[step.outputs[0]] = elementwise_jet(step.call, step.live, t, form._replace(groups=()))
+            return _elementwise(step, t, form, self.examples)
+        pushed = push_batched(step.call, incoming, form.d)
+        tangents.update(zip(step.outputs, pushed, strict=True))
+        terms = _of_any(step, incoming, pushed, form, self.examples) if curved else None
+        return Backward(terms, functools.partial(pull_batched, step.call))
+
+    def back(self, n: int, backward: Sequence[Backward], adjoints: dict[Place | None, Any]) -> None:
+        """Pulls the adjoints of a step's results back to its inputs, or, of a product, of the activation before it."""
+        plan, step, own = self.plan, self.plan.steps[n], backward[n]
         grads = [adjoints.pop(place, None) for place in step.outputs]
         if all(g is None for g in grads):
-            continue
+            return
+        if self._joins(n) and (join := backward[n - 1].join) is not None:
+            pulled, terms = join(grads[0], step.call.inputs[1])
+            self.terms.append(functools.partial(_of_groups, terms, self.form))
+            if (place := plan.steps[n - 1].inputs[0]) in plan.seconds:
+                if place in adjoints:
+                    self.chain.run()
+                adjoints[place] = added(adjoints.get(place), pulled)
+            return
+        self.chain.run()
         if own.terms is not None:
-            total = added(total, own.terms(grads))
+            self.terms.append(functools.partial(_same, own.terms(grads)))
         need = [place in plan.seconds for place in step.inputs]
         if any(need):
             for place, g in zip(step.inputs, own.pull(grads, need), strict=True):
                 adjoints[place] = added(adjoints.get(place), g)
-    return total, tangents
+
+    def _joins(self, n: int) -> bool:
+        """Whether step n is a product with a weight, and the only reader of the result of the step before."""
+        step = self.plan.steps[n]
+        if not n or not takes_rows(step.call, step.live) or step.call.inputs[1].ndim != 2:
+            return False
+        place = step.inputs[0]
+        alone = self.plan.readers[place] == 1 and place not in self.places
+        return alone and self.plan.steps[n - 1].outputs[0] == place
 
 
-def _push_tangents(step: Step, tangents: Tangents, plan: Plan, form: Form, examples: int) -> Backward:
-    """Adds the tangents of a step's results, where they are needed; returns its part of the sweep back."""
-    incoming: list[Any] = [tangents.get(place) for place in step.inputs]
-    has_tangents = any(t is not None for t in incoming)
-    needed = has_tangents and not plan.firsts.isdisjoint(step.outputs)
-    curved = has_tangents and step.has_second_derivative
-    if curved and is_elementwise(step.call, step.live):
-        t = incoming[step.live[0]]
-        if needed:
-            tangents[step.outputs[0]] = elementwise_jet(step.call, step.live, t, form._replace(groups=()))
-        return _elementwise(step, t, form, examples)
-    if not (curved or needed):
-        return Backward(None, functools.partial(pull_batched, step.call))
-    pushed = push_batched(step.call, incoming, form.d)
-    tangents.update(zip(step.outputs, pushed, strict=True))
-    terms = _of_any(step, incoming, pushed, form, examples) if curved else None
-    return Backward(terms, functools.partial(pull_batched, step.call))
+def _same(terms: Tensor | None) -> Tensor | None:
+    return terms
 
 
 def _elementwise(step: Step, t: Tensor, form: Form, examples: int) -> Backward:
@@ -100,7 +174,16 @@ def _elementwise(step: Step, t: Tensor, form: Form, examples: int) -> Backward:
         own = adjoints[0] * slope.pop()
         return [own if needed else None for needed in need]
 
-    return Backward(terms, pull)
+    activation, out = activation_of(step.call, step.live), step.call.outs[0]
+    if activation is None or not is_layered(activation, out) or out.ndim != 1 + examples:
+        return Backward(terms, pull)
+
+    def join(adjoint: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        joined = RECORD.layer_terms(adjoint, weight, activation.saved, t, activation.bias, activation=activation.name,
+                                    parameters=activation.parameters)
+        return joined.left, joined.terms
+
+    return Backward(terms, pull, join)
 
 
 def _flat(x: Tensor, lead: int) -> Tensor:

@@ -18,12 +18,23 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays.device import Device
+from ...backend.cpu.chains import chained
 from ...core.declare.op import RECORD
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor, wrap
+from ...modes import MODES, RECORDING_MASK
 from .plan import Form, Pair, Plan, Step
-from .second_derivative import activation_of, expanded, is_elementwise, push_batched, second_derivative, slopes
+from .second_derivative import (
+    Activation,
+    activation_of,
+    expanded,
+    is_elementwise,
+    push_batched,
+    second_derivative,
+    slopes,
+    takes_rows,
+)
 
 
 class Stream(NamedTuple):
@@ -59,19 +70,74 @@ def part(x: Tensor, start: int, stop: int) -> Tensor | None:
 def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Place | None]) -> Streams:
     """The streams of the places `outs` that have one. `seeds` are the tangents of the inputs, (d, *shape)."""
     streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
-    for n, step in enumerate(plan.steps):
-        incoming = [streams.get(place) for place in step.inputs]
-        firsts = not plan.firsts.isdisjoint(step.outputs)
-        if any(stream is not None for stream in incoming) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
-            if step.has_second_derivative:
-                pushed = _to_second_order(step, incoming, form, firsts)
-            else:
-                pushed = _to_first_order(step.call, incoming, firsts)
-            streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
-        for place in step.inputs:
-            if plan.last[place] == n and place not in outs:
-                streams.pop(place, None)
+    layers: dict[Place | None, Layer] = {}  # by the place of the product, whose stream is not there yet
+    with chained(puts_off()) as chain:
+        for n, step in enumerate(plan.steps):
+            incoming = [streams.get(place) for place in step.inputs]
+            firsts = not plan.firsts.isdisjoint(step.outputs)
+            if (layer := layers.pop(step.inputs[0], None)) is not None:
+                streams[step.outputs[0]] = Stream(through(layer, form)[1], form.d, len(form.groups))
+            elif any(s is not None for s in incoming) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
+                head = incoming[0]
+                if firsts and head is not None and (layer := layer_of(plan, n, head.tensor, outs)) is not None:
+                    layers[step.outputs[0]] = layer
+                else:
+                    chain.run()
+                    pushed = _pushed(step, incoming, form, firsts)
+                    streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
+            for place in step.inputs:
+                if plan.last[place] == n and place not in outs:
+                    streams.pop(place, None)
     return {place: streams[place] for place in outs if place in streams}
+
+
+def puts_off() -> bool:
+    """Whether nothing reads arrays while calls of ops are recorded: no hook, and no transform or trace."""
+    return not MODES.stack and not MODES.bits & ~RECORDING_MASK
+
+
+def _pushed(step: Step, inputs: Sequence[Stream | None], form: Form, firsts: bool) -> list[Stream | None]:
+    """The streams of the results of a step."""
+    if step.has_second_derivative:
+        return _to_second_order(step, inputs, form, firsts)
+    return _to_first_order(step.call, inputs, firsts)
+
+
+class Layer(NamedTuple):
+    """A product with a weight, whose only reader is the activation behind it; and the stream of its input."""
+
+    stream: Tensor
+    weight: Tensor
+    activation: Activation
+
+
+def layer_of(plan: Plan, n: int, stream: Any, outs: Sequence[Place | None]) -> Layer | None:
+    """The layer that step n begins, with the stream (S, *shape) of its input; None unless it is computed as one."""
+    step, place = plan.steps[n], plan.steps[n].outputs[0]
+    if not takes_rows(step.call, step.live) or plan.readers.get(place) != 1 or place in outs:
+        return None
+    after, (x, weight) = plan.steps[n + 1], step.call.inputs[:2]  # a step that has a reader is not the last
+    activation = activation_of(after.call, after.live) if after.inputs[0] == place else None
+    if activation is None or not (after.has_second_derivative and is_layered(activation, step.call.outs[0])):
+        return None
+    shared = stream.shape[1:] == (*(1,) * (x.ndim - 1), x.shape[-1])
+    if weight.ndim != 2 or not (shared or stream.shape[1:] == x.shape):
+        return None
+    return Layer(stream, weight, activation)
+
+
+def is_layered(activation: Activation, out: Tensor) -> bool:
+    """Whether an activation and the product beside it are computed as one: on the CPU, below all transforms."""
+    fits = not out.is_cuda and activation.saved.shape == out.shape
+    return fits and all(level.is_trace or level.only_watches for level in MODES.stack)
+
+
+def through(layer: Layer, form: Form) -> tuple[Tensor, Tensor]:
+    """The streams before the activation of a layer, without second tangents that are zero, and behind it."""
+    act = layer.activation
+    before, after = RECORD.layer_jet(act.saved, layer.stream, layer.weight, act.bias, activation=act.name,
+                                     parameters=act.parameters, d=form.d, groups=form.groups)
+    return before, after
 
 
 def _to_first_order(call: Call, inputs: Sequence[Stream | None], firsts: bool) -> list[Stream | None]:

@@ -71,7 +71,7 @@ def _linear_jvp(F, t, x, weight):
     return out if tx is None else F.linear(tx, weight, None) + out
 
 
-def _batch_linear(F, n, batched, x, weight, bias):
+def batch_linear(F, n, batched, x, weight, bias):
     shared = not (batched[1] or batched[2]) and weight.ndim == 2 and x.ndim > 1
     if shared and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1]):
         return F.linear(x, weight, bias)  # the most frequent case
@@ -105,5 +105,5 @@ class linear:
     grad_x, grad_weight, grad_bias = _linear_back_x, _linear_back_weight, sum_rows
     add_weight = _linear_add_weight
     types = SAME
-    jvp, batch = _linear_jvp, _batch_linear
+    jvp, batch = _linear_jvp, batch_linear
     public = "linear", "nn.functional.linear"

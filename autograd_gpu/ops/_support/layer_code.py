@@ -1,0 +1,68 @@
+"""Code for the passes of layer_jets.py: an activation's derivatives and what they multiply, in one program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backend.arrays.dtypes import float64
+from ...backend.formulas.derivative import times
+from ...backend.formulas.expression import Expression, element
+from ...backend.formulas.lowering import lowered
+from ...backend.formulas.numpy_code import NumpyCode
+from ..nn.linear_activation import ACTIVATIONS, by_result
+
+MOST = 24  # arrays that a program reads and writes: a ufunc takes 64 operands at most
+Code = tuple[NumpyCode, tuple[np.ndarray, ...]]
+Groups = tuple[tuple[tuple[int, int], ...], ...]
+
+
+def _code(
+    name: str, activation: str, parameters: tuple[Any, ...], dtype: np.dtype, elements: list[str],
+    outputs: Callable[[Expression, Expression], list[Expression]],
+) -> Code:  # fmt: skip
+    """The code for outputs(f1, f2) of the saved values and further elements, and its numbers."""
+    family = ACTIVATIONS[activation]
+    options, numbers = family.chosen(dict(zip(family.attributes, parameters, strict=True)))
+    f1, slope = family.derived(1, options), family.derived(2, options)
+    results = outputs(f1, times(slope, f1) if by_result(activation) else slope)
+    code = NumpyCode(f"{name} {activation}", lowered(results, [family.saved, *elements], dtype == float64), dtype)
+    return code, code.numbers(**numbers)
+
+
+@functools.lru_cache(256)
+def push_code(
+    activation: str, parameters: tuple[Any, ...], dtype: np.dtype, d: int, groups: Groups, arriving: int
+) -> Code | None:
+    """From the saved values and the rows of a stream before the activation the rows behind it; None if it has many."""
+    if d + len(groups) + arriving > MOST:
+        return None
+    names = [f"t{k}" for k in range(arriving)]
+    t = [element(name) for name in names]
+
+    def rows(f1: Expression, f2: Expression) -> list[Expression]:
+        results = [x * f1 for x in t]
+        for k, group in enumerate(groups, d):
+            terms = [t[i] * f2 * t[j] for i, j in group]
+            results[k : k + 1] = [functools.reduce(lambda a, b: a + b, [*results[k : k + 1], *terms])]
+        return results
+
+    return _code("stream behind", activation, parameters, dtype, names, rows)
+
+
+@functools.lru_cache(256)
+def terms_code(activation: str, parameters: tuple[Any, ...], dtype: np.dtype, o: int, d: int) -> Code | None:
+    """From the saved values, o adjoints a and d tangents t the products a f1, and a f2 t_i t_j for i <= j; or None."""
+    if 2 * o + d + o * d * (d + 1) // 2 > MOST:
+        return None
+    names = [f"a{k}" for k in range(o)] + [f"t{k}" for k in range(d)]
+    a, t = [element(name) for name in names[:o]], [element(name) for name in names[o:]]
+
+    def results(f1: Expression, f2: Expression) -> list[Expression]:
+        bent = [[x * f2 * y for y in t] for x in a]
+        return [x * f1 for x in a] + [lines[i] * t[j] for lines in bent for i in range(d) for j in range(i, d)]
+
+    return _code("local terms of", activation, parameters, dtype, names, results)

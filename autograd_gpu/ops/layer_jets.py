@@ -1,0 +1,328 @@
+"""The chain rule to second order through a layer, a linear function and an activation, by blocks of rows on the CPU.
+
+A block goes through the product and the pass behind it on one core and stays in its cache. Here a stream is
+(S, ..., k): its axis comes first, so that each tangent is a matrix. Note [streams] in jets.py says what it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..backend import counters
+from ..backend.arrays.dtypes import HALF
+from ..backend.cpu import chains, pool, streams
+from ..backend.cpu import rows as cpu_rows
+from ..backend.cpu.blas import on_one_thread, readable
+from ..core.extend import RAW, SAME, added, aligned, defop
+from ._support.layer_code import push_code, terms_code
+from .jets import (
+    argument,
+    derivatives,
+    factors,
+    jet_back,
+    jet_back_by_blocks,
+    jet_batch,
+    jet_jvp,
+    local_back,
+    local_jvp,
+    third,
+)
+from .linalg.matmul import rows
+from .nn.linear import batch_linear
+from .nn.linear_activation import ACTIVATIONS
+
+Array = Any
+LEAST_BYTES = 1 << 20  # of the streams from which on a layer is cut into blocks: 0.2 ms
+FEWEST = 400  # rows of a block, about: each packs the weight anew for each tangent
+BLOCKS_PER_CORE = 2  # at most: where a core is taken, the others work on its share
+GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
+
+
+def _rows_last(F, stream):
+    """(S, ..., h) as (..., S, h), the form of jets.py."""
+    n = stream.ndim
+    return F.permute(stream, (*range(1, n - 1), 0, n - 1))
+
+
+def _rows_first(F, stream):
+    """(..., S, h) as (S, ..., h)."""
+    n = stream.ndim
+    return F.permute(stream, (n - 2, *range(n - 2), n - 1))
+
+
+def _check(saved, stream, weight, activation, d, groups):
+    """RuntimeError if the inputs do not fit together."""
+    _check_bends("layer_jet", activation)
+    fit = stream.ndim == saved.ndim + 1 and weight.shape == (saved.shape[-1], stream.shape[-1])
+    if not (fit and len(stream) in (d, d + len(groups)) and _lead_fits(stream, saved)):
+        raise RuntimeError(f"layer_jet needs saved (..., h), a stream (S, ..., k) of {d} or {d + len(groups)} rows S, "
+                           f"with the same leading dimensions or those 1, and a weight (h, k), got shapes "
+                           f"{saved.shape}, {stream.shape}, {weight.shape}")
+
+
+def _check_bends(name, activation):
+    if not ACTIVATIONS[activation].bends:
+        raise RuntimeError(f"{name}: {activation} has no second derivative; use `linear` and its gradient")
+
+
+def _lead_fits(stream, saved):
+    """Whether the stream has the leading dimensions of `saved`, or the same value in all of them."""
+    return stream.shape[1:-1] in (saved.shape[:-1], (1,) * (saved.ndim - 1))
+
+
+def _composed(xp, saved, stream, weight, bias=None, *, activation, d, groups, parameters=()):
+    """As two ops: on CUDA, and of half types."""
+    _check(saved, stream, weight, activation, d, groups)
+    before, how = RAW.linear(stream, weight, None), {"activation": activation, "parameters": parameters}
+    jet = RAW.activation_jet(saved, _rows_last(RAW, before), bias, d=d, groups=groups, **how)
+    return before, _rows_first(RAW, jet)
+
+
+def _layer(xp, saved, stream, weight, bias=None, *, activation, d, groups, parameters=()):
+    if stream.dtype in HALF:
+        return _composed(xp, saved, stream, weight, bias, activation=activation, d=d, groups=groups,
+                         parameters=parameters)
+    _check(saved, stream, weight, activation, d, groups)
+    lead, h, height = saved.shape[:-1], saved.shape[-1], math.prod(saved.shape[:-1])
+    after = pool.empty((d + len(groups), *lead, h), stream.dtype)
+    product = Product(stream, weight.T, height)
+    s, y, z = saved.reshape(height, h), product.by_rows, after.reshape(len(after), height, h)
+    joined = push_code(activation, parameters, stream.dtype, d, groups, len(stream))
+
+    def work(i: int, j: int) -> None:
+        product.compute(i, j)
+        at = argument(s[i:j], bias)
+        if joined is not None:
+            joined[0]([at, *y[:, i:j]], joined[1], [*z[:, i:j]])
+        else:
+            f1, f2 = factors(at, activation, parameters, 2)
+            streams.push_block(f1, f2, y[:, i:j].swapaxes(0, 1), z[:, i:j].swapaxes(0, 1), d, groups)
+
+    by_blocks(height, product.nbytes + after.nbytes, work)
+    return product.out, after
+
+
+class Product:
+    """a @ b for a (n, ..., k), where `a` may be the same in all `height` rows: computed by blocks of them, or at once.
+
+    `out` has the dimensions of a; `by_rows` is it, or a view, as (n, height, h).
+    """
+
+    def __init__(self, a: Array, b: Array, height: int) -> None:
+        self.out = pool.empty((*a.shape[:-1], b.shape[1]), a.dtype)
+        shape, self.b = (len(a), math.prod(a.shape[1:-1])), readable(b)
+        a, out = a.reshape(*shape, a.shape[-1]), self.out.reshape(*shape, b.shape[1])
+        if counters.ACTIVE:
+            counters.matmul((math.prod(shape), *b.shape))
+        self.a = a if a.shape[1] == height else None
+        if self.a is None:
+            on_one_thread(np.matmul, a, self.b, out)
+        self.by_rows = np.broadcast_to(out, (len(out), height, out.shape[2])) if self.a is None else out
+        self.nbytes = 0 if self.a is None else a.nbytes + out.nbytes
+
+    def compute(self, i: int, j: int) -> None:
+        """Computes the rows from i to j."""
+        if self.a is not None:
+            np.matmul(self.a[:, i:j], self.b, out=self.by_rows[:, i:j])
+
+
+def by_blocks(height: int, nbytes: int, work: cpu_rows.Work) -> None:
+    """Calls work(start, stop) for blocks of `height` rows of streams of so many bytes; of many on all cores."""
+    step = max(height, 1)
+    if nbytes >= LEAST_BYTES:
+        cores = cpu_rows.cores()
+        size = -(-height // (cores * min(max(height // (cores * FEWEST), 1), BLOCKS_PER_CORE)))
+        step = -(-size // GRAIN) * GRAIN
+    chains.run(height, step, nbytes, work)
+
+
+def _back(jet, F, g, need, saved, stream, weight, bias, before, activation, parameters, d, groups):
+    """The gradients, by the function of jets.py that has those of the activation."""
+    g_before, g_after = g
+    ds = db = None
+    if g_after is not None:
+        wanted, how = (need[0], need[1] or need[2], need[3]), (activation, parameters, d, groups)
+        ds, dt, db = jet(F, _rows_last(F, g_after), wanted, saved, _rows_last(F, before), bias, *how)
+        g_before = added(g_before, None if dt is None else _rows_first(F, dt))
+    dx = F.gemm(g_before, weight, False, False) if need[1] else None
+    dw = F.gemm(rows(F, g_before), rows(F, stream), True, False) if need[2] else None
+    return ds, dx, dw, db
+
+
+def _layer_jvp(F, t, saved, stream, weight, bias, before, activation, parameters, d, groups):
+    ts, tx, tw, tb = t
+    moved = None if tx is None else F.linear(tx, weight, None)
+    moved = moved if tw is None else added(moved, F.linear(stream, tw, None))
+    inner = ts, None if moved is None else _rows_last(F, moved), tb
+    after = jet_jvp(F, inner, saved, _rows_last(F, before), bias, activation, parameters, d, groups)
+    return moved, None if after is None else _rows_first(F, after)
+
+
+def _layer_batch(F, n, batched, saved, stream, weight, bias=None, *, activation, d, groups, parameters=()):
+    """As two ops."""
+    if not batched[1]:
+        stream = F.expand(stream, (n, *stream.shape))
+    before = batch_linear(F, n, (True, batched[2], False), stream, weight, None)
+    last = before.ndim - 1
+    jet = jet_batch(F, n, (batched[0], True, batched[3]), saved, F.permute(before, (0, *range(2, last), 1, last)), bias,
+                    activation=activation, d=d, groups=groups, parameters=parameters)
+    return before, F.permute(jet, (0, last - 1, *range(1, last - 1), last))
+
+
+@defop
+class layer_jet:
+    """The stream behind act(x @ weightᵀ + bias) from that of x, before the activation and behind it, without the value.
+
+    saved and bias are those of `activation_jet`. The streams are (S, ..., k) and (S, ..., h).
+
+    >>> from autograd_gpu.ops.layer_jets import layer_jet
+    >>> one = ag.ones(1, 1)
+    >>> layer_jet(ag.tensor([0.5]), one, 2 * one, None, activation="tanh", d=1, groups=(((0, 0),),)).after
+    tensor([[ 1.5],
+            [-3. ]])
+    """
+
+    forward, cuda = _layer, _composed
+    def grads(F, g, need, saved, stream, weight, bias, before, activation, parameters, d, groups):
+        return _back(jet_back, F, g, need, saved, stream, weight, bias, before, activation, parameters, d, groups)
+    def fused(F, g, need, saved, stream, weight, bias, before, activation, parameters, d, groups):
+        return _back(jet_back_by_blocks, F, g, need, saved, stream, weight, bias, before, activation, parameters, d,
+                     groups)
+    fused_cuda = None
+    outputs = "before", "after"
+    types, wide_rules = SAME, True
+    jvp, batch = _layer_jvp, _layer_batch
+
+
+# ---- adjoints ------------------------------------------------------------------------------------------
+
+
+def _terms_composed(xp, adjoint, weight, saved, tangents, bias=None, *, activation, parameters=()):
+    """As several ops: on CUDA, and of half types."""
+    _check_terms(adjoint, weight, saved, tangents, activation)
+    f1, f2, _ = derivatives(RAW, argument(saved, bias), activation, parameters)
+    arrived = RAW.matmul(adjoint, weight)
+    a = RAW.expand(arrived, (len(arrived), *saved.shape))
+    return arrived, a * f1, RAW.local_terms(_rows_last(RAW, a), f2, _rows_last(RAW, tangents))
+
+
+def _check_terms(adjoint, weight, saved, tangents, activation):
+    """RuntimeError if the inputs do not fit together."""
+    _check_bends("layer_terms", activation)
+    fit = adjoint.ndim == tangents.ndim == saved.ndim + 1 and tangents.shape[-1] == saved.shape[-1]
+    fit = fit and weight.shape == (adjoint.shape[-1], saved.shape[-1])
+    if not (fit and _lead_fits(adjoint, saved) and _lead_fits(tangents, saved)):
+        raise RuntimeError(f"layer_terms needs adjoints (o, ..., k), a weight (k, h), saved (..., h) and tangents "
+                           f"(d, ..., h), got shapes {adjoint.shape}, {weight.shape}, {saved.shape}, {tangents.shape}")
+
+
+def _terms(xp, adjoint, weight, saved, tangents, bias=None, *, activation, parameters=()):
+    if adjoint.dtype in HALF:
+        return _terms_composed(xp, adjoint, weight, saved, tangents, bias, activation=activation,
+                               parameters=parameters)
+    _check_terms(adjoint, weight, saved, tangents, activation)
+    lead, h, o, d = saved.shape[:-1], saved.shape[-1], len(adjoint), len(tangents)
+    height = math.prod(lead)
+    left, out = pool.empty((o, *lead, h), saved.dtype), pool.empty((*lead, o, d, d), saved.dtype)
+    product = Product(adjoint, weight, height)
+    s, target = saved.reshape(height, h), out.reshape(height, o, d, d)
+    a, z = product.by_rows, left.reshape(o, height, h)
+    t = np.broadcast_to(tangents.reshape(d, math.prod(tangents.shape[1:-1]), h), (d, height, h))
+
+    joined, ones = terms_code(activation, parameters, saved.dtype, o, d), np.ones(h, saved.dtype)
+
+    def work(i: int, j: int) -> None:
+        product.compute(i, j)
+        at = argument(s[i:j], bias)
+        if joined is None:
+            f1, f2 = factors(at, activation, parameters, 2)
+            np.multiply(a[:, i:j], f1, out=z[:, i:j])
+            streams.local_block(a[:, i:j].swapaxes(0, 1), f2, t[:, i:j].swapaxes(0, 1), target[i:j])
+            return
+        terms = streams.scratch(o * d * (d + 1) // 2, at.shape, at.dtype)
+        joined[0]([at, *a[:, i:j], *t[:, i:j]], joined[1], [*z[:, i:j], *terms])
+        for k in range(o):
+            for p in range(d):
+                for q in range(p, d):
+                    target[i:j, k, p, q] = target[i:j, k, q, p] = np.dot(terms.pop(0), ones)
+
+    by_blocks(height, product.nbytes + left.nbytes + t.nbytes, work)
+    return product.out, left, out
+
+
+def _terms_back(F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+    g_arrived, g_left, g_terms = g
+    s = argument(saved, bias)
+    f1, f2, slope = derivatives(F, s, activation, parameters)
+    a, ds, dt = F.expand(arrived, (arrived.shape[0], *saved.shape)), None, None
+    da = None if g_left is None else g_left * f1
+    if need[2] or need[4]:
+        ds = None if g_left is None else F.sum(g_left * a, 0) * slope
+    if g_terms is not None:
+        inner = need[0] or need[1], need[2] or need[4], need[3]
+        of_a, of_f2, dt = local_back(F, g_terms, inner, _rows_last(F, a), f2, _rows_last(F, tangents))
+        da = added(da, None if of_a is None else _rows_first(F, of_a))
+        dt = None if dt is None else _rows_first(F, dt)
+        if of_f2 is not None:
+            ds = added(ds, of_f2 * third(F, s, f1, slope, activation, parameters))
+    da = added(g_arrived, None if da is None else F.sum_to(da, arrived.shape))
+    dadjoint = F.gemm(da, weight, False, True) if need[0] else None
+    dweight = F.gemm(rows(F, adjoint), rows(F, da), True, False) if need[1] else None
+    db = None if ds is None or not need[4] else F.sum_to(rows(F, ds), bias.shape)
+    return dadjoint, dweight, ds if need[2] else None, dt if need[3] else None, db
+
+
+def _terms_jvp(F, t, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+    to, tw, ts, tt, tb = t
+    s = argument(saved, bias)
+    f1, f2, slope = derivatives(F, s, activation, parameters)
+    moved = None if to is None else F.matmul(to, weight)
+    moved = moved if tw is None else added(moved, F.matmul(adjoint, tw))
+    a, v = F.expand(arrived, (arrived.shape[0], *saved.shape)), _rows_last(F, tangents)
+    left = None if moved is None else moved * f1
+    terms = None if moved is None else F.local_terms(_rows_last(F, F.expand(moved, a.shape)), f2, v)
+    ds = added(ts, tb)
+    if ds is not None:
+        left = added(left, a * (ds * slope))
+        df2 = ds * third(F, s, f1, slope, activation, parameters)
+        terms = added(terms, F.local_terms(_rows_last(F, a), df2, v))
+    if tt is not None:
+        terms = added(terms, local_jvp(F, (None, None, _rows_last(F, tt)), _rows_last(F, a), f2, v))
+    return moved, left, terms
+
+
+def _terms_batch(F, n, batched, adjoint, weight, saved, tangents, bias=None, *, activation, parameters=()):
+    """As several ops, on examples along the first dimension of all but weight and bias."""
+    inputs = (adjoint, batched[0]), (saved, batched[2]), (tangents, batched[3])
+    adjoint, saved, tangents = [x if b else F.expand(x, (n, *x.shape)) for x, b in inputs]
+    if batched[1]:
+        weight = F.reshape(weight, (n, *(1,) * (adjoint.ndim - 3), *weight.shape[1:]))
+    s = saved if bias is None else F.add(*aligned(F, (True, batched[4]), (saved, bias)))
+    f1, f2, _ = derivatives(F, s, activation, parameters)
+    arrived, last = F.matmul(adjoint, weight), adjoint.ndim - 1
+    order, a = (0, *range(2, last), 1, last), F.expand(arrived, (n, arrived.shape[1], *saved.shape[1:]))
+    return arrived, a * F.unsqueeze(f1, 1), F.local_terms(F.permute(a, order), f2, F.permute(tangents, order))
+
+
+@defop
+class layer_terms:
+    """Adjoints pulled through a linear function and the activation before it, and what that adds to a Hessian.
+
+    adjoint (o, ..., k) are the gradients for x @ weight, weight (k, h), x (..., h) = act(z + bias), `saved` and bias
+    those of `activation_jet`, and `tangents` (d, ..., h) those of z. The results are the adjoints of x and of z, and
+    `local_terms` (..., o, d, d).
+
+    >>> from autograd_gpu.ops.layer_jets import layer_terms
+    >>> one = ag.ones(1, 1)
+    >>> layer_terms(2 * one, one, ag.tensor([0.5]), one, activation="tanh").terms
+    tensor([[[-1.5]]])
+    """
+
+    forward, cuda = _terms, _terms_composed
+    grads = _terms_back
+    outputs = "arrived", "left", "terms"
+    types, wide_rules = SAME, True
+    jvp, batch = _terms_jvp, _terms_batch
