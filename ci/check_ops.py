@@ -124,11 +124,11 @@ DEVICES = {
 
 
 def declared(trees):
-    """The names of the ops: of the classes that `@defop` or `@pointwise` decorates."""
+    """The names of the ops: of the classes that `@defop` or its like decorates."""
     return {
         node.name
         for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-        if any(isinstance(d, ast.Name) and d.id in ("defop", "pointwise") for d in node.decorator_list)
+        if any(isinstance(d, ast.Name) and d.id in ("defop", "pointwise", "elementwise_loss") for d in node.decorator_list)
     }  # fmt: skip
 
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import linecache
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,6 +42,7 @@ from ...backend.formulas.expression import ZERO as NOTHING
 from ...backend.formulas.expression import Expression, StatedFunction, element
 from ...backend.formulas.formula import Formula, Options
 from ...backend.formulas.lowering import Program, lowered
+from ...backend.formulas.numpy_source import defined
 from ...errors import OpDeclarationError
 from .batch_rules import BROADCASTING
 from .formula_codes import Codes, Products
@@ -168,13 +168,11 @@ class Family:
 
     def _functions(self, name: str, order: int) -> dict[str, Any]:
         """Forward and rules of the op, generated: rules say by their parameters what is saved."""
-        file, text = f"<op {name}>", self._source(order)
-        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         gradients = Codes(self, f"gradients of {name}", gradients_of(order))
         scope: dict[str, Any] = {"at": self.at, "RESULT": self.codes(order), "GRADIENTS": gradients, "alike": _alike,
                                  "CUDA": self.cuda}  # fmt: skip
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
-        exec(compile(text, file, "exec"), scope)
+        defined(f"<op {name}>", self._source(order), scope)
         scope["formula"] = Written(self, products_of(order))
         if order:
             scope["fused"].formula = Written(self, gradients_of(order))
