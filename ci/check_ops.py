@@ -16,6 +16,7 @@ from pathlib import Path
 from check_layers import PACKAGE, targets
 
 OPS, CORE = f"{PACKAGE}/ops/", f"{PACKAGE}.core"
+DECORATORS = ("defop", "pointwise", "elementwise_loss")  # which declare the op that a class is
 BESIDE = {"keeping_saved"}  # what every F has beside the ops (core/dispatch.py)
 NAMESPACES = {"RAW", "RECORD"}
 DOORS = {f"{CORE}.extend"}
@@ -128,7 +129,7 @@ def declared(trees):
     return {
         node.name
         for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-        if any(isinstance(d, ast.Name) and d.id in ("defop", "pointwise", "elementwise_loss") for d in node.decorator_list)
+        if any(isinstance(d, ast.Name) and d.id in DECORATORS for d in node.decorator_list)
     }  # fmt: skip
 
 

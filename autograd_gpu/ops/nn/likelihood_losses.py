@@ -26,9 +26,10 @@ def _check_logits(input, target, weight, pos_weight):
         raise ArgumentError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
 
 
-@formulas.with_derivative(lambda x, t: formulas.sigmoid(x) - t, lambda x, t: -x)
+# Of terms of one sign, so that small losses are accurate; the derivative by t, a difference of them, is -x.
+@formulas.with_derivative(lambda x, t: (1 - t) * formulas.sigmoid(x) - t * formulas.sigmoid(-x), lambda x, t: -x)
 def _cross_entropy(x, t):
-    return (1 - t) * x + formulas.softplus(-x)
+    return t * formulas.softplus(-x) + (1 - t) * formulas.softplus(x)
 
 
 def _cross_entropy_of_logits(input, target, weight=None, pos_weight=None):

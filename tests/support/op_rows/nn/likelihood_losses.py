@@ -107,7 +107,8 @@ def their_poisson(torch, input, target, **attributes):
     """PyTorch's takes the dtype of an integer input by itself."""
     dtype = torch.result_type(input, target)
     dtype = dtype if dtype.is_floating_point else torch.float32
-    return torch.nn.functional.poisson_nll_loss(*torch.broadcast_tensors(input.to(dtype), target.to(dtype)), **attributes)
+    operands = torch.broadcast_tensors(input.to(dtype), target.to(dtype))
+    return torch.nn.functional.poisson_nll_loss(*operands, **attributes)
 
 
 ROWS = [
