@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import types
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,7 @@ from ..cpu.half import convert
 from ..cpu.rows import SHARED_BLOCK, Blocks
 from .lowering import Operand, Program
 from .native.switch import SETTING, switch_of
-from .numpy_source import BlockWriter, called, defined, source
+from .numpy_source import BlockWriter, called, defined, each_source, source
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 15  # elements
@@ -83,7 +84,7 @@ class NumpyCode:
     """
 
     def __init__(self, name: str, program: Program, dtype: np.dtype) -> None:
-        self.program, self.dtype = program, np.dtype(dtype)
+        self.name, self.program, self.dtype = name, program, np.dtype(dtype)
         writer, text = BlockWriter(program), source(program)
         self.scratch_types = [self.dtype] * writer.floats.count + [np.dtype(bool)] * writer.flags.count
         self.scratch = threading.local()
@@ -113,6 +114,15 @@ class NumpyCode:
             return None
         (whole,) = program.instructions
         return ufuncs.get(whole.op) if list(whole.args) == program.operands else None
+
+    def few_alone(self, numbers: tuple[np.ndarray, ...]) -> Callable[..., Any] | None:
+        """What computes the one output of few elements, of the arrays alone; None if there is no such function."""
+        if len(self.program.outputs) > 1 or self.passes_inputs:
+            return None
+        each = executed(self.name, each_source(self.program, ""), self.dtype, _of_scipy(self.program))["each"]
+        bound = types.FunctionType(each.__code__, each.__globals__, self.name, numbers)
+        run = bound if self.ufunc is None or numbers else self.ufunc
+        return run if self.is_calm else lambda *arrays: QUIET.copy().run(run, *arrays)
 
     def __call__(
         self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...], out: Vectors | None = None

@@ -249,8 +249,8 @@ def source(program: Program) -> str:
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
 
 
-def each_source(program: Program) -> str:
-    """`each` as Python: the result of the last instruction, in an array that is its last argument."""
+def each_source(program: Program, out: str = ", out") -> str:
+    """`each` as Python: the result of the last instruction, in the array `out`, or in a new one if there is no out."""
     *lines, last = _calls(program)
-    result = last.partition(" = ")[2].removesuffix(")")
-    return "\n".join([f"def each({_parameters(program)}, out=None):", *lines, f"    return {result}, out=out)", ""])
+    result, target = last.partition(" = ")[2].removesuffix(")"), f"{out}={out[2:]}" * bool(out)
+    return "\n".join([f"def each({_parameters(program)}{out}):", *lines, f"    return {result}{target})", ""])

@@ -26,10 +26,12 @@ def _check_logits(input, target, weight, pos_weight):
         raise ArgumentError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
 
 
-# Of terms of one sign, so that small losses are accurate; the derivative by t, a difference of them, is -x.
+# t * softplus(-x) + (1 - t) * softplus(x), in terms of one sign, so that small losses are accurate. The derivative by
+# t, the difference of the two, is -x.
 @formulas.with_derivative(lambda x, t: (1 - t) * formulas.sigmoid(x) - t * formulas.sigmoid(-x), lambda x, t: -x)
 def _cross_entropy(x, t):
-    return t * formulas.softplus(-x) + (1 - t) * formulas.softplus(x)
+    rest = formulas.log1p(formulas.exp(formulas.minimum(x, -x)))
+    return t * formulas.maximum(-x, 0) + (1 - t) * formulas.maximum(x, 0) + rest
 
 
 def _cross_entropy_of_logits(input, target, weight=None, pos_weight=None):
