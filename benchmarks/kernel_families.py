@@ -20,6 +20,7 @@ from autograd_gpu.backend.arrays.dtypes import bool_, float8_e4m3fn, float16, fl
 from autograd_gpu.backend.formulas.update import Update
 from autograd_gpu.backend.optimizers import formulas
 from autograd_gpu.backend.quantization.formats import FORMATS
+from autograd_gpu.ops.foreach.arrays import on_cuda
 from autograd_gpu.ops.nn.exponential_activations import mish
 from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
 
@@ -256,7 +257,7 @@ def _foreach(name: str, inputs: int, *numbers: float) -> Callable[[Make], Work]:
     def family(make: Make) -> Work:
         matrices = [make.matrix() for _ in range(1 + inputs)]
         lists = [make.pieces(matrix) for matrix in matrices]
-        return Work(lambda: kernels.foreach(name, *lists, *numbers), matrices)
+        return Work(lambda: kernels.foreach(on_cuda(name), *lists, *numbers), matrices)
 
     return family
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from check_layers import PACKAGE, targets
 
 OPS, CORE = f"{PACKAGE}/ops/", f"{PACKAGE}.core"
+DECORATORS = ("defop", "pointwise", "elementwise_loss")  # which declare the op that a class is
 BESIDE = {"keeping_saved"}  # what every F has beside the ops (core/dispatch.py)
 NAMESPACES = {"RAW", "RECORD"}
 DOORS = {f"{CORE}.extend"}
@@ -124,11 +125,11 @@ DEVICES = {
 
 
 def declared(trees):
-    """The names of the ops: of the classes that `@defop` or `@pointwise` decorates."""
+    """The names of the ops: of the classes that `@defop` or its like decorates."""
     return {
         node.name
         for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-        if any(isinstance(d, ast.Name) and d.id in ("defop", "pointwise") for d in node.decorator_list)
+        if any(isinstance(d, ast.Name) and d.id in DECORATORS for d in node.decorator_list)
     }  # fmt: skip
 
 

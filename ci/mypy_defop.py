@@ -1,4 +1,4 @@
-"""A plugin for mypy: `@defop` and `@pointwise` make a function of the block of an op, a class, which no type can say.
+"""A plugin for mypy: `@defop` and its like make a function of the block of an op, a class, which no type can say.
 
 The class gets the flag of a class with a base of type Any: it may be called with anything, and passed as any function.
 A call returns Any. What users call is typed by ops/__init__.pyi.
@@ -13,7 +13,10 @@ from mypy.plugin import ClassDefContext, FunctionContext, Plugin
 from mypy.types import AnyType, Type, TypeOfAny
 
 DEFOP = "autograd_gpu.core.dispatch.defop"  # its full name wherever it is imported from, core/extend.py as well
-DECORATORS = (DEFOP, "autograd_gpu.core.dispatch.internal_op", "autograd_gpu.core.dispatch.pointwise")
+DECORATORS = (
+    DEFOP, "autograd_gpu.core.dispatch.internal_op", "autograd_gpu.core.dispatch.pointwise",
+    "autograd_gpu.ops.nn.elementwise_loss.elementwise_loss",
+)  # fmt: skip
 
 
 class DefopPlugin(Plugin):

@@ -58,6 +58,17 @@ BOUNDS = {
     ("hardsigmoid",): (1, 1, 0, 0), ("hardswish",): (1, 1, 1, 0), ("hardshrink",): (0, 0, 0, 0),
     ("softshrink",): (0, 0, 0, 0), ("threshold", 0.4, 2.0): (0, 0, 0, 0),
 }  # fmt: skip
+# The same in float64, at the same points.
+BOUNDS_OF_DOUBLES = {
+    ("relu",): (0, 0, 0, 0), ("sigmoid",): (2, 1, 1, 1), ("tanh",): (1, 1, 2, 4), ("silu",): (2, 6, 8, 6),
+    ("sine",): (1, 1, 1, 1), ("sine", 3.0): (1, 1, 1, 1), ("softsign",): (1, 1, 1, 2), ("elu",): (1, 1, 1, 1),
+    ("elu", 0.7): (1, 1, 1, 1), ("celu",): (1, 1, 1, 1), ("celu", 0.7): (1, 18, 6, 5), ("selu",): (2, 2, 2, 2),
+    ("softplus",): (1, 2, 4, 4), ("softplus", 2.0, 15.0): (1, 2, 2, 2), ("logsigmoid",): (1, 2, 4, 4),
+    ("mish",): (2, 13, 3, 14), ("gelu",): (39, 2, 1, 2), ("gelu", "tanh"): (23, 28, 15, 15),
+    ("leaky_relu",): (1, 0, 0, 0), ("leaky_relu", 1.7): (1, 0, 0, 0), ("hardtanh",): (0, 0, 0, 0),
+    ("hardsigmoid",): (1, 1, 0, 0), ("hardswish",): (1, 1, 1, 0), ("hardshrink",): (0, 0, 0, 0),
+    ("softshrink",): (0, 0, 0, 0), ("threshold", 0.4, 2.0): (0, 0, 0, 0),
+}  # fmt: skip
 SIZES = (1e-42, 1e-20, 1e-3, 0.3, 1.1, 2.7, 5.5, 9.0, 15.0, 19.0, 40.0, 80.0)
 POINTS = np.array([sign * size for size in SIZES for sign in (1.0, -1.0)], np.float32)
 
@@ -78,9 +89,9 @@ def nested(name, x, attributes):
     return [r.detach().numpy() for r in results]
 
 
-def error(result, exact, size):
-    """In units in the last place of float32 of numbers of this size."""
-    unit = mpf(2) ** (mpmath.floor(mpmath.log(max(abs(exact), mpf(size)), 2)) - 23)
+def error(result, exact, size, digits=23):
+    """In units in the last place of float32, or of a type with so many binary digits, of numbers of this size."""
+    unit = mpf(2) ** (mpmath.floor(mpmath.log(max(abs(exact), mpf(size)), 2)) - digits)
     return float(abs(mpf(float(result)) - exact) / unit)
 
 
@@ -88,17 +99,26 @@ def test_every_formula_has_a_reference():
     assert {name for name, *_ in BOUNDS} == set(EXACT) == set(FAMILIES)
 
 
-@pytest.mark.parametrize("case", BOUNDS, ids=str)
-def test_accuracy_in_float32(case):
-    name, *attributes = case
-    results = nested(name, ag.tensor(POINTS, requires_grad=True), attributes)
+@pytest.fixture(params=BOUNDS, ids=str, scope="module")
+def case(request):
+    """A formula, its attributes, and the exact values of the function and three derivatives at POINTS."""
+    name, *attributes = request.param
+    with mpmath.workdps(60):
+        exact = [[mpmath.diff(lambda t: EXACT[name](t, *attributes), mpf(float(x)), order) for order in range(4)]
+                 for x in POINTS]  # fmt: skip
+    return request.param, exact
+
+
+@pytest.mark.parametrize(("dtype", "digits", "bounds"), [("float32", 23, BOUNDS), ("float64", 52, BOUNDS_OF_DOUBLES)])
+def test_accuracy(case, dtype, digits, bounds):
+    (name, *attributes), exact = case
+    results = nested(name, ag.tensor(POINTS.astype(dtype), requires_grad=True), attributes)
     worst = [0.0] * 4
-    with mpmath.workdps(50):
-        for x, values in zip(POINTS, np.transpose(results), strict=True):
+    with mpmath.workdps(60):
+        for x, values, right in zip(POINTS, np.transpose(results), exact, strict=True):
             for order, value in enumerate(values):
-                exact = mpmath.diff(lambda t: EXACT[name](t, *attributes), mpf(float(x)), order)
-                worst[order] = max(worst[order], error(value, exact, floor(name, order, x)))
-    assert all(w <= bound + 1e-9 for w, bound in zip(worst, BOUNDS[case], strict=True)), worst
+                worst[order] = max(worst[order], error(value, right[order], floor(name, order, x), digits))
+    assert all(w <= bound + 1e-9 for w, bound in zip(worst, bounds[case[0]], strict=True)), worst
 
 
 @pytest.mark.parametrize("case", BOUNDS, ids=str)

@@ -14,7 +14,6 @@ import numpy as np
 from .. import foreach
 from ..backend.arrays.dtypes import float16, float32, float64
 from ..backend.cuda import live_numbers
-from ..backend.cuda.foreach import foreach as list_function
 from ..backend.cuda.foreach import list_norms
 from ..backend.cuda.live_numbers import LiveNumbers, Skip
 from ..backend.cuda.runtime import is_available
@@ -23,6 +22,7 @@ from ..core.interpret.tracing import refuse as refuse_traced
 from ..core.tensor import Tensor, wrap
 from ..modes import no_grad
 from ..ops import isfinite, maximum
+from ..ops.foreach.arrays import launched
 
 
 class _Stage(Enum):
@@ -171,7 +171,7 @@ class GradScaler:
                                "as it is: call unscale_() after the replay")
         before_write(grads)
         arrays = [grad.array for grad in grads]
-        left = list_function("mul", arrays, arrays, live.array(lambda: (1.0 / self._scale,), 1).reshape(()))
+        left = launched("mul", arrays, arrays, live.array(lambda: (1.0 / self._scale,), 1).reshape(()))
         for i in left:
             arrays[i] *= live.array(lambda: np.array([1.0 / self._scale]), 1).astype(arrays[i].dtype)
         for grad in grads:

@@ -45,6 +45,7 @@ from .declare.op import (
 )
 from .declare.op_call import Call
 from .declare.pointwise import Family
+from .declare.pointwise_several import Several
 from .declare.public import method, public
 from .dispatch import defop, matched, operator, pointwise
 from .graph.storage import (
@@ -115,6 +116,7 @@ __all__ = [
     "Parameter",
     "SavedIntoView",
     "SavedOutput",
+    "Several",
     "Size",
     "Source",
     "Storage",

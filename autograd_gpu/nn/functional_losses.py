@@ -6,7 +6,7 @@ from .. import ops
 from ..core.codegen.keywords import other_words
 from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from ..ops.nn.regression_losses import check_reduction
+from ..ops.nn.loss_reduction import check_reduction
 
 
 @other_words

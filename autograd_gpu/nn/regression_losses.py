@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..core.codegen.keywords import old_reduction
 from ..core.tensor import Tensor
-from ..ops.nn.regression_losses import check_reduction
+from ..ops.nn.loss_reduction import check_reduction
 from . import functional as F
 from .module import Module
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..autograd import no_grad
 from ..backend.arrays.device import Device
 from ..backend.arrays.dtypes import FLOATS, float64, int64
-from ..backend.cuda import foreach, live_numbers, runtime
+from ..backend.cuda import live_numbers, runtime
 from ..backend.cuda.live_numbers import LiveNumbers
 from ..backend.optimizers.chunks import sweep
 from ..backend.optimizers.formulas import blend
@@ -23,6 +23,7 @@ from ..core.tensor import Tensor, wrap
 from ..modes import MODES
 from ..nn import Module
 from ..ops.creation.from_data import tensor
+from ..ops.foreach.arrays import launched
 from .lr_scheduler.scheduler import LRScheduler, per_group
 from .optimizer import Optimizer
 from .param_groups import number
@@ -320,7 +321,7 @@ def _blend(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: Any) -
 
 def _lerp(averaged: list[Any], current: list[Any], weight: Any) -> list[int]:
     """Averages what kernels over lists support; returns the indices of the others."""
-    return foreach.foreach("lerp", averaged, averaged, current, weight)
+    return launched("lerp", averaged, averaged, current, weight)
 
 
 def _copy(into: Tensor, source: Tensor) -> None:

@@ -14,6 +14,7 @@ from autograd_gpu.backend.formulas import cuda_code
 from autograd_gpu.backend.formulas.expression import element, maximum
 from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.optimizers.formulas import adam
+from autograd_gpu.ops.foreach.arrays import on_cuda
 from autograd_gpu.ops.nn.exponential_activations import mish
 from autograd_gpu.ops.nn.gelu import gelu
 from tests.support import kernel_references
@@ -78,7 +79,7 @@ def _step(lab: Lab, x: np.ndarray) -> Pairs:
 
 def foreach(lab: Lab, x: np.ndarray) -> Pairs:
     lists = [[lab.cp.asarray(row) for row in x[rows]] for rows in (slice(0, 2), slice(2, 4), slice(4, 6))]
-    if not kernels.foreach("add", *lists, 1.0):
+    if not kernels.foreach(on_cuda("add"), *lists, 1.0):
         raise AssertionError("foreach took no list")
     sums = [(lists[0][row], kernel_references.foreach("add", x[2 + row], x[4 + row], 1.0)) for row in range(2)]
     return [*sums, *_step(lab, x)]

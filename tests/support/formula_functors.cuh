@@ -786,7 +786,7 @@ template <typename W> struct Lerp {
     W unused;
     __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
         const bool t1 = fabs(x[0]) < W(0.5);
-        y[0] = (t1 ? x[2] : x[1]) + (x[1] - x[2]) * (x[0] - (t1 ? W(0) : W(1)));
+        y[0] = (t1 ? x[2] : x[1]) + (x[1] - x[2]) * (t1 ? x[0] : x[0] - W(1));
     }
 };
 
@@ -801,7 +801,7 @@ template <typename W> struct LerpGradAB {
 };
 
 // x[0] = b, x[1] = a
-// n0 = weight - 0
+// n0 = weight
 template <typename W> struct LerpWeightTrue {
     static constexpr int INPUTS = 2, OUTPUTS = 1;
     W n0;
@@ -899,41 +899,11 @@ template <typename W> struct ForeachAbs_l {
 };
 
 // x[0] = out, x[1] = a0
-template <typename W> struct ForeachNeg_l {
+template <typename W> struct ForeachCos_l {
     static constexpr int LISTS = 2, READS = 2, WRITES = 1;
     W unused;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = -x[1];
-    }
-    __device__ void renew(const double* live) { }
-};
-
-// x[0] = out, x[1] = a0
-template <typename W> struct ForeachSqrt_l {
-    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
-    W unused;
-    __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = sqrt(x[1]);
-    }
-    __device__ void renew(const double* live) { }
-};
-
-// x[0] = out, x[1] = a0
-template <typename W> struct ForeachRsqrt_l {
-    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
-    W unused;
-    __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = W(1) / sqrt(x[1]);
-    }
-    __device__ void renew(const double* live) { }
-};
-
-// x[0] = out, x[1] = a0
-template <typename W> struct ForeachReciprocal_l {
-    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
-    W unused;
-    __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = W(1) / x[1];
+        x[0] = cospi(half_turns(x[1]));
     }
     __device__ void renew(const double* live) { }
 };
@@ -949,11 +919,81 @@ template <typename W> struct ForeachExp_l {
 };
 
 // x[0] = out, x[1] = a0
+template <typename W> struct ForeachExpm1_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = expm1(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
 template <typename W> struct ForeachLog_l {
     static constexpr int LISTS = 2, READS = 2, WRITES = 1;
     W unused;
     __device__ void operator()(W (&x)[LISTS]) const {
         x[0] = log(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachLog1p_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = log1p(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachNeg_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = -x[1];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachReciprocal_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = W(1) / x[1];
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachRsqrt_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = W(1) / sqrt(x[1]);
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachSin_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = sinpi(half_turns(x[1]));
+    }
+    __device__ void renew(const double* live) { }
+};
+
+// x[0] = out, x[1] = a0
+template <typename W> struct ForeachSqrt_l {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W unused;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = sqrt(x[1]);
     }
     __device__ void renew(const double* live) { }
 };
@@ -974,13 +1014,13 @@ template <typename W> struct ForeachAdd_lln {
     static constexpr int LISTS = 3, READS = 6, WRITES = 1;
     W n0;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = x[1] + n0 * x[2];
+        x[0] = x[1] + x[2] * n0;
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); }
 };
 
 // x[0] = out, x[1] = a0
-// n0 = a2 * a1
+// n0 = a1 * a2
 template <typename W> struct ForeachAdd_lnn {
     static constexpr int LISTS = 2, READS = 2, WRITES = 1;
     W n0;
@@ -996,7 +1036,7 @@ template <typename W> struct ForeachAdd_nln {
     static constexpr int LISTS = 2, READS = 2, WRITES = 1;
     W n0, n1;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = n0 + n1 * x[1];
+        x[0] = n0 + x[1] * n1;
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); }
 };
@@ -1007,13 +1047,13 @@ template <typename W> struct ForeachSub_lln {
     static constexpr int LISTS = 3, READS = 6, WRITES = 1;
     W n0;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = x[1] - n0 * x[2];
+        x[0] = x[1] - x[2] * n0;
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); }
 };
 
 // x[0] = out, x[1] = a0
-// n0 = a2 * a1
+// n0 = a1 * a2
 template <typename W> struct ForeachSub_lnn {
     static constexpr int LISTS = 2, READS = 2, WRITES = 1;
     W n0;
@@ -1029,7 +1069,7 @@ template <typename W> struct ForeachSub_nln {
     static constexpr int LISTS = 2, READS = 2, WRITES = 1;
     W n0, n1;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = n0 - n1 * x[1];
+        x[0] = n0 - x[1] * n1;
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); }
 };
@@ -1083,17 +1123,6 @@ template <typename W> struct ForeachDiv_nl {
     W n0;
     __device__ void operator()(W (&x)[LISTS]) const {
         x[0] = n0 / x[1];
-    }
-    __device__ void renew(const double* live) { n0 = W(live[0]); }
-};
-
-// x[0] = out, x[1] = a0
-// n0 = a1
-template <typename W> struct ForeachPow_ln {
-    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
-    W n0;
-    __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = pow(x[1], n0);
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); }
 };
@@ -1172,14 +1201,25 @@ template <typename W> struct ForeachClamp_lol {
     __device__ void renew(const double* live) { }
 };
 
+// x[0] = out, x[1] = a0
+// n0 = a1
+template <typename W> struct ForeachPow_ln {
+    static constexpr int LISTS = 2, READS = 2, WRITES = 1;
+    W n0;
+    __device__ void operator()(W (&x)[LISTS]) const {
+        x[0] = pow(x[1], n0);
+    }
+    __device__ void renew(const double* live) { n0 = W(live[0]); }
+};
+
 // x[0] = out, x[1] = a0, x[2] = a1
-// n0 = abs(a2), n1 = a2, n2 = 1 - a2
+// n0 = abs(a2), n1 = a2, n2 = a2 - 1
 template <typename W> struct ForeachLerp_lln {
     static constexpr int LISTS = 3, READS = 6, WRITES = 1;
     W n0, n1, n2;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t1 = x[2] - x[1];
-        x[0] = n0 < W(0.5) ? x[1] + n1 * t1 : x[2] - t1 * n2;
+        const bool t0 = n0 < W(0.5);
+        x[0] = (t0 ? x[1] : x[2]) + (x[2] - x[1]) * (t0 ? n1 : n2);
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); n1 = W(live[1]); n2 = W(live[2]); }
 };
@@ -1189,8 +1229,8 @@ template <typename W> struct ForeachLerp_lll {
     static constexpr int LISTS = 4, READS = 14, WRITES = 1;
     W unused;
     __device__ void operator()(W (&x)[LISTS]) const {
-        const W t2 = x[2] - x[1];
-        x[0] = fabs(x[3]) < W(0.5) ? x[1] + x[3] * t2 : x[2] - t2 * (W(1) - x[3]);
+        const bool t1 = fabs(x[3]) < W(0.5);
+        x[0] = (t1 ? x[1] : x[2]) + (x[2] - x[1]) * (t1 ? x[3] : x[3] - W(1));
     }
     __device__ void renew(const double* live) { }
 };
@@ -1201,7 +1241,7 @@ template <typename W> struct ForeachAddcmul_llln {
     static constexpr int LISTS = 4, READS = 14, WRITES = 1;
     W n0;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = x[1] + n0 * x[2] * x[3];
+        x[0] = x[1] + x[2] * x[3] * n0;
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); }
 };
@@ -1212,7 +1252,7 @@ template <typename W> struct ForeachAddcdiv_llln {
     static constexpr int LISTS = 4, READS = 14, WRITES = 1;
     W n0;
     __device__ void operator()(W (&x)[LISTS]) const {
-        x[0] = x[1] + n0 * (x[2] / x[3]);
+        x[0] = x[1] + x[2] / x[3] * n0;
     }
     __device__ void renew(const double* live) { n0 = W(live[0]); }
 };

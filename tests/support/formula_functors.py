@@ -9,7 +9,7 @@ formula and derivative a float32 and a float64 instance that moves 16 bytes at a
 import functools
 from pathlib import Path
 
-from list_kernels import FUNCTIONS
+from list_kernels import FUNCTIONS, function_of
 from updates import LISTED, VARIANTS
 
 from autograd_gpu import formulas
@@ -110,7 +110,7 @@ def group(scalars=1):
 
 def list_functors():
     """The functors of foreach.cu."""
-    listed = [kernels.function_of(*function) for function in FUNCTIONS]
+    listed = [function_of(*function) for function in FUNCTIONS]
     listed += [kernels.update_of(VARIANTS[label].general) for label in LISTED]
     return [one.functor for one in listed]
 

@@ -6,16 +6,24 @@ from emulated import Placed
 
 from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.array_lists import packed
-from autograd_gpu.backend.kernels.foreach import FORMULAS, LIST
+from autograd_gpu.backend.kernels.foreach import LIST
 from autograd_gpu.backend.kernels.functors import Applied, members
+from autograd_gpu.core.extend import REGISTRY
+from autograd_gpu.ops.foreach.arrays import on_cuda
 
-# The kinds of arguments with which tests run the functions of lists.
+# The kinds of arguments with which tests run the functions of lists that have more than one list.
 _KINDS = {
     "add": ("lln", "lnn", "nln"), "sub": ("lln", "lnn", "nln"), "mul": ("ll", "ln"), "div": ("ll", "ln", "nl"),
     "pow": ("ln",), "maximum": ("ll", "ln"), "minimum": ("ll", "nl"), "clamp": ("lnn", "lno", "lol"),
     "lerp": ("lln", "lll"), "addcmul": ("llln",), "addcdiv": ("llln",),
 }  # fmt: skip
-FUNCTIONS = [(name, kinds) for name in FORMULAS for kinds in _KINDS.get(name, ("l",))]
+_NAMES = [op.removeprefix("foreach_") for op in REGISTRY if op.startswith("foreach_")]
+FUNCTIONS = [(name, kinds) for name in _NAMES if on_cuda(name) for kinds in _KINDS.get(name, ("l",))]
+
+
+def function_of(name, kinds):
+    """The functor of a function of lists."""
+    return kernels.function_of(on_cuda(name), kinds)
 
 
 def instance(listed, dtype, numbers):

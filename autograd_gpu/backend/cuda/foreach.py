@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import is_
 
 from .. import kernels
-from ..kernels.foreach import LIST, Argument
+from ..kernels.foreach import LIST, Argument, ListFunction
 from ..kernels.launcher import Array
 from . import runtime
 
@@ -26,12 +26,9 @@ def _groups(arrays: Sequence[Array]) -> list[list[int]]:
     return list(groups.values())
 
 
-def foreach(name: str, out: Sequence[Array], *arguments: Argument) -> list[int]:
-    """Writes kernels.foreach(name, out, *arguments) to `out`; returns the indices of the arrays not written."""
-    return [i for i, result in enumerate(computed(name, arguments, out)) if result is None]
-
-
-def computed(name: str, arguments: Sequence[Argument], into: Sequence[Array] | None = None) -> list[Array | None]:
+def computed(
+    function: ListFunction | None, arguments: Sequence[Argument], into: Sequence[Array] | None = None
+) -> list[Array | None]:  # fmt: skip
     """The results of kernels.foreach for each row of the lists in `arguments`.
 
     Writes to the arrays `into`, by default new ones; returns them, None for rows that were not processed.
@@ -39,21 +36,21 @@ def computed(name: str, arguments: Sequence[Argument], into: Sequence[Array] | N
     kinds = kernels.kinds_of(arguments)
     columns = [a for a, kind in zip(arguments, kinds, strict=True) if kind == LIST]
     outs: list[Array | None] = [None] * len(columns[0])
-    if not kernels.suits(name, kinds):
+    if function is None or kernels.function_of(function, kinds) is None:
         return outs
     if into is not None and all(map(is_, into, columns[0])):
         into = columns[0]  # one list, whose properties are looked at once
     lists = [*columns, columns[0] if into is None else into]
     if _begins_well(columns[0]) and _alike(lists):  # most lists are processed as they are
         results = _empty_like(columns[0]) if into is None else into
-        if kernels.foreach(name, results, *_with(arguments, kinds, columns), lasting=into is not None):
+        if kernels.foreach(function, results, *_with(arguments, kinds, columns), lasting=into is not None):
             return list(results)
     for group in _groups(columns[0]):
         rows = [i for i in group
                 if _alike([[arrays[i]] for arrays in lists]) and kernels.fits(*[arrays[i] for arrays in lists])]
         inputs = [[column[i] for i in rows] for column in columns]
         results = _empty_like(inputs[0]) if into is None else [into[i] for i in rows]
-        if rows and kernels.foreach(name, results, *_with(arguments, kinds, inputs)):
+        if rows and kernels.foreach(function, results, *_with(arguments, kinds, inputs)):
             for i, result in zip(rows, results, strict=True):
                 outs[i] = result
     return outs

@@ -26,19 +26,23 @@ class Formula:
     """The function `function`, by the name `name`, with what its signature says.
 
     `numbers` and `options` are the defaults by name, `computed` the functions of numbers. The elements in `fixed` are
-    numbers of a call.
+    numbers of a call, those in `absent` are None.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None = None, fixed: tuple[str, ...] = ()) -> None:
-        self.function, self.name, self.fixed = function, name or function.__name__, fixed
+    def __init__(
+        self, function: Callable[..., Any], name: str | None = None, fixed: tuple[str, ...] = (),
+        absent: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.function, self.name, self.fixed, self.absent = function, name or function.__name__, fixed, absent
         parameters = inspect.signature(function).parameters.values()
         keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-        self.inputs = tuple([p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
+        listed = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.parameters, self.inputs = listed, tuple([name for name in listed if name not in absent])
         self.computed = {name: default for name, default in keywords.items() if inspect.isfunction(default)}
         self.options = {name: default for name, default in keywords.items() if isinstance(default, (bool, str))}
         self.numbers = {n: default for n, default in keywords.items() if n not in {**self.options, **self.computed}}
         self.derived = functools.cache(self._derived)
-        if len(self.inputs) + len(keywords) != len(parameters) or not self.inputs:
+        if len(listed) + len(keywords) != len(parameters) or not self.inputs:
             raise TypeError(f"formula {self.name}: parameters are elements, at least one, and keyword-only numbers")
 
     def chosen(self, values: Mapping[str, Any]) -> Options:
@@ -50,9 +54,10 @@ class Formula:
 
     def traced(self, options: Options = (), ones: tuple[str, ...] = ()) -> dict[str, Expression]:
         """The results by name; a single one is `out`. The numbers in `ones` are the constant 1."""
-        known = {name: constant(1) if name in ones else number(name) for name in (*self.numbers, *self.fixed)}
+        known: dict[str, Any] = {n: constant(1) if n in ones else number(n) for n in (*self.numbers, *self.fixed)}
+        known |= dict.fromkeys(self.absent)
         options = options or self.chosen({})
-        elements = [known[name] if name in known else element(name) for name in self.inputs]
+        elements = [known[name] if name in known else element(name) for name in self.parameters]
         result = self.function(*elements, **{name: known[name] for name in self.numbers}, **dict(options))
         results = result if isinstance(result, dict) else {"out": result}
         return {name: as_expression(e) for name, e in results.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -92,6 +92,12 @@ class Program:
             lines.append(f"t{k} = {instruction.op} {' '.join(map(str, instruction.args))}")
         return "\n".join([*lines, f"return {' '.join(map(str, self.outputs))}"])
 
+    @property
+    def operands(self) -> list[Operand]:
+        """The inputs, numbers and constants."""
+        kinds = {"i": self.inputs, "n": self.numbers, "c": self.constants}
+        return [Operand(kind, place) for kind, listed in kinds.items() for place in range(len(listed))]
+
     def values(self, **numbers: float) -> tuple[float, ...]:
         """The values of the numbers from the formula's arguments by keyword."""
         return tuple([float(on_host(number, numbers)) for number in self.numbers])
@@ -125,8 +131,11 @@ def lowered(
 
 
 def _is_number(e: Expression) -> bool:
-    """Whether the host computes e: the largest subexpressions of numbers alone. A condition stays an instruction."""
-    return e.uniform and e.op != CONSTANT and not e.is_condition
+    """Whether the host computes e: the largest subexpressions of numbers alone.
+
+    Conditions and choices stay instructions: a number may be in the memory of a device.
+    """
+    return e.uniform and e.op not in (CONSTANT, "select") and not e.is_condition
 
 
 def _arguments(e: Expression) -> tuple[Expression, ...]:
@@ -167,6 +176,21 @@ def written_out(e: Expression) -> Expression:
         args = [made[a] for a in part.args]
         made[part] = written_out(part.value.inlined(*args)) if part.op == STATED else rebuilt(part, args)
     return made[e]
+
+
+def choices(outputs: Sequence[Expression]) -> list[Expression]:
+    """The conditions of numbers alone, by which these choose; stated functions are written out."""
+    everything = ordered([*map(written_out, outputs)])
+    return list(dict.fromkeys([e.args[0] for e in everything if e.op == "select" and e.args[0].uniform]))
+
+
+def settled(e: Expression, outcomes: Mapping[str, bool]) -> Expression:
+    """e, written out, with one side of the choices by conditions of these texts."""
+    made, whole = dict[Expression, Expression](), written_out(e)
+    for part in ordered([whole]):
+        outcome = outcomes.get(str(part.args[0])) if part.op == "select" else None
+        made[part] = rebuilt(part, [made[a] for a in part.args]) if outcome is None else made[part.args[2 - outcome]]
+    return made[whole]
 
 
 def _mirrored(logits: Sequence[Expression]) -> dict[Expression, Expression]:

@@ -7,8 +7,8 @@ silent, because both sides of a select run, and because exp(-x) may overflow whe
 from __future__ import annotations
 
 import contextvars
-import linecache
 import threading
+import types
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,7 +21,7 @@ from ..cpu.half import convert
 from ..cpu.rows import SHARED_BLOCK, Blocks
 from .lowering import Operand, Program
 from .native.switch import SETTING, switch_of
-from .numpy_source import BlockWriter, called, source
+from .numpy_source import BlockWriter, called, defined, each_source, source
 
 FEW = 1 << 11  # elements up to which the form without blocks is faster
 BLOCK = 1 << 15  # elements
@@ -74,10 +74,7 @@ def executed(name: str, text: str, dtype: np.dtype, library: dict[str, Any]) -> 
         "clip": np.clip, "bitwise_xor": np.bitwise_xor, "multiply": np.multiply, "logical_not": np.logical_not,
         "BITS": bits, "ONE": np.asarray(1, dtype).view(bits), **library,
     }  # fmt: skip
-    file = f"<formula {name} for {dtype}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    exec(compile(text, file, "exec"), scope)
-    return scope
+    return defined(f"<formula {name} for {dtype}>", text, scope)
 
 
 class NumpyCode:
@@ -87,7 +84,7 @@ class NumpyCode:
     """
 
     def __init__(self, name: str, program: Program, dtype: np.dtype) -> None:
-        self.program, self.dtype = program, np.dtype(dtype)
+        self.name, self.program, self.dtype = name, program, np.dtype(dtype)
         writer, text = BlockWriter(program), source(program)
         self.scratch_types = [self.dtype] * writer.floats.count + [np.dtype(bool)] * writer.flags.count
         self.scratch = threading.local()
@@ -116,9 +113,16 @@ class NumpyCode:
         if len(program.instructions) != 1 or not self.is_calm or [a.kind for a in program.outputs] != ["t"]:
             return None
         (whole,) = program.instructions
-        counts = {"i": len(program.inputs), "n": len(program.numbers), "c": len(program.constants)}
-        in_order = [Operand(kind, place) for kind, count in counts.items() for place in range(count)]
-        return ufuncs.get(whole.op) if list(whole.args) == in_order else None
+        return ufuncs.get(whole.op) if list(whole.args) == program.operands else None
+
+    def few_alone(self, numbers: tuple[np.ndarray, ...]) -> Callable[..., Any] | None:
+        """What computes the one output of few elements, of the arrays alone; None if there is no such function."""
+        if len(self.program.outputs) > 1 or self.passes_inputs:
+            return None
+        each = executed(self.name, each_source(self.program, ""), self.dtype, _of_scipy(self.program))["each"]
+        bound = types.FunctionType(each.__code__, each.__globals__, self.name, numbers)
+        run = bound if self.ufunc is None or numbers else self.ufunc
+        return run if self.is_calm else lambda *arrays: QUIET.copy().run(run, *arrays)
 
     def __call__(
         self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...], out: Vectors | None = None

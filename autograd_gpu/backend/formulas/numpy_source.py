@@ -1,13 +1,16 @@
-"""The text of a Program as two Python functions of NumPy arrays, `block` and `few`.
+"""The text of a Program as Python functions of NumPy arrays.
 
-`few` makes a call per instruction. `block` works on vectors of a block's elements: every instruction writes into a
-register, an array that a later instruction reuses; outputs are registers, too.
+`few` makes a call per instruction, and so does `each`, for lists of arrays. `block` works on vectors of a block's
+elements: every instruction writes into a register, an array that a later instruction reuses; outputs are registers,
+too.
 """
 
 from __future__ import annotations
 
+import linecache
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from .lowering import Instruction, Operand, Program
 
@@ -17,6 +20,13 @@ CALLED = {"select": "where", "or": "logical_or", "and": "logical_and"}  # operat
 def called(op: str) -> str:
     """The name of an operation in generated code."""
     return CALLED.get(op, op)
+
+
+def defined(file: str, text: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """The scope, after the text has run in it; tracebacks show the text, by the name `file`."""
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec"), scope)
+    return scope
 
 
 class _Registers:
@@ -218,20 +228,29 @@ class BlockWriter:
         self.floats.free.append(mask)
 
 
-def _parameters(program: Program) -> list[str]:
-    kinds = {"i": program.inputs, "n": program.numbers, "c": program.constants}
-    return [f"{kind}{k}" for kind, listed in kinds.items() for k in range(len(listed))]
+def _parameters(program: Program) -> str:
+    return ", ".join(map(str, program.operands))
+
+
+def _calls(program: Program) -> list[str]:
+    """A line for each instruction."""
+    return [f"    t{k} = {called(i.op)}({', '.join(map(str, i.args))})" for k, i in enumerate(program.instructions)]
 
 
 def block_source(writer: BlockWriter) -> str:
     """`block` as Python."""
-    lines = [f"def block({', '.join([*_parameters(writer.program), *writer.arrays])}):"]
+    lines = [f"def block({', '.join([_parameters(writer.program), *writer.arrays])}):"]
     return "\n".join([*lines, *[f"    {line}" for line in writer.lines or ["pass"]], ""])
 
 
 def source(program: Program) -> str:
-    """The two functions as Python, `block` and `few`."""
-    lines = [block_source(BlockWriter(program)), f"def few({', '.join(_parameters(program))}):"]
-    for k, instruction in enumerate(program.instructions):
-        lines.append(f"    t{k} = {called(instruction.op)}({', '.join(map(str, instruction.args))})")
+    """`block` and `few` as Python."""
+    lines = [block_source(BlockWriter(program)), f"def few({_parameters(program)}):", *_calls(program)]
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
+
+
+def each_source(program: Program, out: str = ", out") -> str:
+    """`each` as Python: the result of the last instruction, in the array `out`, or in a new one if there is no out."""
+    *lines, last = _calls(program)
+    result, target = last.partition(" = ")[2].removesuffix(")"), f"{out}={out[2:]}" * bool(out)
+    return "\n".join([f"def each({_parameters(program)}{out}):", *lines, f"    return {result}{target})", ""])

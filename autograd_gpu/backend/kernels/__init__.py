@@ -25,7 +25,7 @@ from .constants import HELD_TANGENTS, THREADS
 from .cross_entropy import cross_entropy, cross_entropy_backward
 from .dropout import dropout
 from .elementwise import declare_elementwise, elementwise
-from .foreach import declare_foreach, foreach, function_of, kinds_of, over, suits, update_of
+from .foreach import ListFunction, declare_foreach, foreach, function_of, kinds_of, over, update_of
 from .functors import WRITTEN, Applied, written
 from .gamma_slope import gamma_slope
 from .gather import gather, suits_gather
@@ -87,6 +87,7 @@ __all__ = [
     "CrossEntropySaved",
     "GroupKernel",
     "Instance",
+    "ListFunction",
     "Mask",
     "Parameter",
     "TensorLists",
@@ -158,7 +159,6 @@ __all__ = [
     "source",
     "stream_form",
     "stream_groups",
-    "suits",
     "suits_gather",
     "sum_tiles",
     "tensor_lists",

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays.dtypes import float64
 from ..cuda import runtime
 from ..formulas.cuda_code import Functor, over_lists
-from ..formulas.expression import absolute, element, exp, log, maximum, minimum, number, select, sqrt
+from ..formulas.expression import element, number
 from ..formulas.update import Trace, host_function
 from .array_lists import TensorLists, lists_parameter, tensor_lists
 from .functors import Declared, declare_unit, functor_parameter, packed
@@ -23,47 +23,11 @@ LIST, NUMBER, NONE = "l", "n", "o"  # what the arguments of a function are
 Argument = Any  # a list of arrays, a number, which may be a 0-d array of float64 in device memory, or None
 
 
-def _lerp(x: Any, y: Any, weight: Any) -> Any:
-    """From x to y, computed from y if the weight is large, so that a weight of 1 gives y."""
-    way = y - x
-    return select(absolute(weight) < 0.5, x + weight * way, y - way * (1 - weight))
+class ListFunction(NamedTuple):
+    """A function of lists: `formula` gives the result of all arguments in their order, or None if it has none."""
 
-
-def _clamp(x: Any, low: Any, high: Any) -> Any:
-    raised = x if low is None else maximum(x, low)
-    return raised if high is None else minimum(raised, high)
-
-
-# The functions of lists, by the names of the ops on one tensor.
-FORMULAS: dict[str, Callable[..., Any]] = {
-    "abs": absolute,
-    "neg": lambda x: -x,
-    "sqrt": sqrt,
-    "rsqrt": lambda x: 1 / sqrt(x),
-    "reciprocal": lambda x: 1 / x,
-    "exp": exp,
-    "log": log,
-    "clone": lambda x: x,
-    "add": lambda a, b, alpha: a + alpha * b,
-    "sub": lambda a, b, alpha: a - alpha * b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "pow": lambda a, b: a**b,
-    "maximum": maximum,
-    "minimum": minimum,
-    "clamp": _clamp,
-    "lerp": _lerp,
-    "addcmul": lambda x, a, b, value: x + value * a * b,
-    "addcdiv": lambda x, a, b, value: x + value * (a / b),
-}
-
-
-def suits(name: str, kinds: str) -> bool:
-    """Whether there is a kernel for a function with these kinds of arguments.
-
-    There is none for a power with a list as its exponent, since in double the compiler gives it a stack frame.
-    """
-    return name in FORMULAS and LIST in kinds and not (name == "pow" and kinds[1] == LIST)
+    name: str
+    formula: Callable[..., Any]
 
 
 class Listed(NamedTuple):
@@ -75,16 +39,19 @@ class Listed(NamedTuple):
 
 
 @functools.cache
-def function_of(name: str, kinds: str) -> Listed:
-    """The functor of a function with these kinds of arguments, for which `suits` is true.
+def function_of(function: ListFunction, kinds: str) -> Listed | None:
+    """The functor of a function with these kinds of arguments; None if there is no kernel for them.
 
     The first list gets the results; the numbers are a0, a1, ... by the places of the arguments.
     """
     makes = {LIST: element, NUMBER: number, NONE: lambda _: None}
-    result = FORMULAS[name](*[makes[kind](f"a{k}") for k, kind in enumerate(kinds)])
+    result = function.formula(*[makes[kind](f"a{k}") for k, kind in enumerate(kinds)]) if LIST in kinds else None
+    if result is None:
+        return None
     inputs, numbers = [[f"a{k}" for k, own in enumerate(kinds) if own == kind] for kind in (LIST, NUMBER)]
-    functor = over_lists(f"{_capital(f'foreach_{name}')}_{kinds}", {"out": result}, inputs)
-    return Listed(f"foreach_{name}", functor, host_function(functor.numbers, numbers))
+    label = f"foreach_{function.name}"
+    functor = over_lists(f"{_capital(label)}_{kinds}", {"out": result}, inputs)
+    return Listed(label, functor, host_function(functor.numbers, numbers))
 
 
 @functools.cache
@@ -117,18 +84,16 @@ def over(listed: Listed, lists: TensorLists, numbers: Any, skip: Array | None = 
     lists.launch(declare_foreach(functor, lists.dtype), argument, live, skip, label=label)
 
 
-def foreach(name: str, out: Sequence[Array], *arguments: Argument, lasting: bool = False) -> bool:
-    """out[i] = name(...) for all i, where arguments are lists, numbers for all rows, or None.
+def foreach(function: ListFunction, out: Sequence[Array], *arguments: Argument, lasting: bool = False) -> bool:
+    """out[i] = function(...) for all i, where arguments are lists, numbers for all rows, or None.
 
     `out` may be the first list of arguments. Half types are computed in float32 and rounded once. `lasting` is that of
     `tensor_lists`. Returns False, and does nothing, if that refuses the arrays, or if there is no kernel.
     """
     kinds = kinds_of(arguments)
-    if not suits(name, kinds):
-        return False
-    listed, lists = function_of(name, kinds), [a for a, kind in zip(arguments, kinds, strict=True) if kind == LIST]
-    rows = tensor_lists([out], lists, lasting)
-    if rows is None:
+    listed, lists = function_of(function, kinds), [a for a, kind in zip(arguments, kinds, strict=True) if kind == LIST]
+    rows = None if listed is None else tensor_lists([out], lists, lasting)
+    if listed is None or rows is None:
         return False
     numbers: Any = {f"a{k}": a for k, (a, kind) in enumerate(zip(arguments, kinds, strict=True)) if kind == NUMBER}
     if any(hasattr(value, "dtype") for value in numbers.values()):

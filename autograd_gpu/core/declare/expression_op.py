@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import linecache
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from ...backend.formulas.derivative import derivative, plus, times
 from ...backend.formulas.expression import ZERO, Expression, element, inputs_of
 from ...backend.formulas.lowering import lowered
 from ...backend.formulas.numpy_code import NumpyCode, computed
+from ...backend.formulas.numpy_source import defined
 from .batch_rules import BROADCASTING
 from .op import PROMOTE
 from .pointwise import Family
@@ -60,10 +60,7 @@ class ExpressionOp:
             f"def grads(F, g, need{read}, numbers): return OP.pulled(F, g, need, {{{values}}}, numbers)",
             f"def jvp(F, t{read}, numbers): return OP.pushed(F, t, {{{values}}}, numbers)", "",
         ])  # fmt: skip
-        file = f"<op {self.name}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-        body: dict[str, Any] = {"OP": self}
-        exec(compile(source, file, "exec"), body)
+        body = defined(f"<op {self.name}>", source, {"OP": self})
         words = {key: body[key] for key in ("forward", "grads", "jvp")}
         words |= {"__doc__": f"Results of `{name}`.", "__module__": __name__, "types": PROMOTE, "broadcasts": True,
                   "batch": BROADCASTING}  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays.dtypes import FLOATS, HALF, float32, float64
+from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, HALF, float32, float64
 from ...backend.cpu.half_table import MANY, looked_up
 from ...backend.cpu.rows import SHARED_BLOCK
 from ...backend.formulas.lowering import uses_library
@@ -53,6 +53,18 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
             chosen = _by_table(chosen, numbers)
         return chosen, numbers
 
+    def few(self, key: Any) -> tuple[Callable[..., Any] | None, int, bool]:
+        """The first three parts of an item of Forwards."""
+        dtype, *values = key if isinstance(key, tuple) else (key,)
+        if dtype not in FULL_FLOATS:
+            return None, -1, False
+        options, numbers, ones = self._choice(dict(zip(self.family.attributes, values, strict=True)))
+        library = uses_library(self.family.outputs(self.products, options, ones))
+        code = self.compiled(options, dtype, ones, library)
+        few = code.few_alone(code.numbers(**numbers))
+        most = FEW if library else NUMPY_FEW if code.wide or code.ufunc is None else SHARED_BLOCK
+        return few, -1 if few is None else most, code.native is not None and code.ufunc is None
+
     def by_blocks(self, dtype: np.dtype, attributes: dict[str, Any]) -> tuple[NumpyCode, Numbers]:
         """The code for many elements, which may write into arrays, and its numbers."""
         options, values, ones = self._choice(attributes)
@@ -67,6 +79,24 @@ class Codes(dict[Any, tuple[Code, Numbers]]):
     def _compiled(self, options: Any, dtype: np.dtype, ones: tuple[str, ...], library: bool) -> NumpyCode:
         program = self.family.program(self.products, options, dtype == float64, ones, library)
         return NumpyCode(self.name, program, dtype)
+
+
+class Forwards(dict[Any, tuple[Callable[..., Any] | None, int, bool, Code, Numbers]]):
+    """What forward runs, by the keys of `Codes`: `few(*arrays)`, `most`, `is_native`, code, numbers.
+
+    The code takes half a microsecond more than `few`, which is for up to `most` elements, in arrays that are not 0-d,
+    and unless native code may run.
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        self.codes = codes
+
+    def __missing__(self, key: Any) -> tuple[Callable[..., Any] | None, int, bool, Code, Numbers]:
+        if len(self) >= MOST:
+            self.clear()
+        few = self.codes.few(key)
+        made = self[key] = (*few, *self.codes[key])
+        return made
 
 
 def _by_ufunc(code: NumpyCode) -> Code:

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import linecache
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,9 +42,11 @@ from ...backend.formulas.expression import ZERO as NOTHING
 from ...backend.formulas.expression import Expression, StatedFunction, element
 from ...backend.formulas.formula import Formula, Options
 from ...backend.formulas.lowering import Program, lowered
+from ...backend.formulas.native.switch import SETTING
+from ...backend.formulas.numpy_source import defined
 from ...errors import OpDeclarationError
 from .batch_rules import BROADCASTING
-from .formula_codes import Codes, Products
+from .formula_codes import Codes, Forwards, Products
 from .formula_cuda import CudaCode, gradients_of, products_of
 from .jvp_rules import ELEMENTWISE
 from .op import FLOAT, ZERO
@@ -168,13 +169,13 @@ class Family:
 
     def _functions(self, name: str, order: int) -> dict[str, Any]:
         """Forward and rules of the op, generated: rules say by their parameters what is saved."""
-        file, text = f"<op {name}>", self._source(order)
-        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         gradients = Codes(self, f"gradients of {name}", gradients_of(order))
-        scope: dict[str, Any] = {"at": self.at, "RESULT": self.codes(order), "GRADIENTS": gradients, "alike": _alike,
-                                 "CUDA": self.cuda}  # fmt: skip
+        scope: dict[str, Any] = {
+            "at": self.at, "RESULT": Forwards(self.codes(order)), "GRADIENTS": gradients, "alike": _alike,
+            "CUDA": self.cuda, "SETTING": SETTING,
+        }  # fmt: skip
         scope |= {f"default_{name}": default for name, default in self.attributes.items()}
-        exec(compile(text, file, "exec"), scope)
+        defined(f"<op {name}>", self._source(order), scope)
         scope["formula"] = Written(self, products_of(order))
         if order:
             scope["fused"].formula = Written(self, gradients_of(order))
@@ -191,7 +192,9 @@ class Family:
         if not order:
             return "\n".join([
                 f"def forward(xp, x{keywords}):",
-                f"    code, numbers = RESULT[{key}]",
+                f"    few, most, is_native, code, numbers = RESULT[{key}]",
+                "    if x.size <= most and x.ndim and not (is_native and SETTING.on):",
+                "        return few(x)",
                 "    return code((x,), numbers)[0]",
                 f"def cuda(xp, x{keywords}): return CUDA.result(0, x{named})",
                 f"def grad_x(F, g, {s}{listed}): return at(F, 1)(g, {s}{listed})",
@@ -201,7 +204,9 @@ class Family:
             f"def forward(xp, h, {s}{keywords}):",
             f"    if h.dtype is not {s}.dtype:",
             f"        h, {s} = alike(h, {s})",
-            f"    code, numbers = RESULT[{key}]",
+            f"    few, most, is_native, code, numbers = RESULT[{key}]",
+            f"    if {s}.size <= most and {s}.ndim and not (is_native and SETTING.on):",
+            f"        return few(h, {s})",
             f"    return code((h, {s}), numbers)[0]",
             f"def cuda(xp, h, {s}{keywords}): return CUDA.result({order}, h, {s}{named})",
             f"def grad_h(F, g, {s}{listed}): return at(F, {order})(g, {s}{listed})",

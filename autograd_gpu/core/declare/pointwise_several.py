@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,12 +24,13 @@ from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS
 from ...backend.formulas.cuda_code import Functor, elementwise
 from ...backend.formulas.derivative import times
-from ...backend.formulas.expression import INFIX, Expression, element, inputs_of, on_host, ordered, rebuilt, text
+from ...backend.formulas.expression import INFIX, Expression, element, inputs_of, on_host, ordered, text
 from ...backend.formulas.expression import ZERO as NOTHING
 from ...backend.formulas.formula import Formula, Options
-from ...backend.formulas.lowering import Program, lowered, written_out
+from ...backend.formulas.lowering import Program, choices, lowered, settled
 from ...backend.formulas.native.switch import SETTING, is_installed
 from ...backend.formulas.numpy_code import FEW
+from ...backend.formulas.numpy_source import defined
 from ...errors import OpDeclarationError
 from .formula_codes import Codes
 from .op import ZERO
@@ -41,15 +41,19 @@ MOST_READ, MOST_WRITTEN = 3, 2  # by elementwise.cu
 
 
 class Several:
-    """A formula of several elements, and its code; `fixed` elements are numbers of a call."""
+    """A formula of several elements, and its code; `fixed` elements are numbers of a call.
+
+    `g_first`: g has one element, as in a loss, and comes first among the arrays.
+    """
 
     def __init__(
-        self, name: str, formula: Formula, integers: Callable[..., Any] | None = None, fixed: tuple[str, ...] = ()
-    ) -> None:
+        self, name: str, formula: Formula, integers: Callable[..., Any] | None = None, fixed: tuple[str, ...] = (),
+        g_first: bool = False,
+    ) -> None:  # fmt: skip
         if formula.options or formula.computed:
             raise OpDeclarationError(f"op {name}: a formula of several elements has no options")
         self.name, self.of_integers, self.fixed = name, integers, fixed
-        self.formula = Formula(formula.function, name, fixed)
+        self.formula, self.g_first = Formula(formula.function, name, fixed, formula.absent), g_first
         self.inputs = tuple([n for n in formula.inputs if n not in fixed])
         self.attributes = {**dict.fromkeys(fixed, inspect.Parameter.empty), **formula.numbers}
         self.program, self.codes = functools.cache(self._program), functools.cache(self._codes)
@@ -65,8 +69,7 @@ class Several:
     @functools.cached_property
     def conditions(self) -> list[Expression]:
         """The conditions of numbers alone: a choice by one is made before the code is written."""
-        everything = ordered([written_out(self.expression(what)) for what in (VALUE, *self.inputs)])
-        return list(dict.fromkeys([e.args[0] for e in everything if e.op == "select" and e.args[0].uniform]))
+        return choices([self.expression(what) for what in (VALUE, *self.inputs)])
 
     def _expression(self, what: str, ones: tuple[str, ...] = ()) -> Expression:
         """The formula, or g times its derivative by an input."""
@@ -76,12 +79,13 @@ class Several:
     def outputs(self, wanted: Wanted, options: Options = (), ones: tuple[str, ...] = ()) -> list[Expression]:
         """The value, or gradients by inputs, where choices by conditions of numbers are made."""
         outputs = [self.expression(what, ones if not options else ()) for what in wanted]
-        return [_settled(written_out(e), dict(options)) for e in outputs] if options else outputs
+        return [settled(e, dict(options)) for e in outputs] if options else outputs
 
     def _read(self, wanted: Wanted) -> tuple[str, ...]:
         """The names of the arrays that these are computed from; the last one has the shape of the result."""
-        names = inputs_of(self.outputs(wanted))
-        return tuple([n for n in (*reversed(self.inputs), "g") if n in names or (n in self.inputs and not any(wanted))])
+        names, own = inputs_of(self.outputs(wanted)), [*reversed(self.inputs)]
+        ordered = ["g", *own] if self.g_first else [*own, "g"]
+        return tuple([n for n in ordered if n in names or (n in self.inputs and not any(wanted))])
 
     def _program(
         self, wanted: Wanted, options: Options, double: bool, ones: tuple[str, ...] = (), library: bool = False
@@ -164,30 +168,16 @@ class Several:
         return tuple([made.get(name) for name in self.inputs])
 
 
-def _settled(e: Expression, outcomes: Mapping[str, bool]) -> Expression:
-    """e with one side of the choices by these conditions."""
-    made: dict[Expression, Expression] = {}
-    for part in ordered([e]):
-        choice = part.op == "select" and str(part.args[0]) in outcomes
-        if choice:
-            made[part] = made[part.args[1 if outcomes[str(part.args[0])] else 2]]
-        else:
-            made[part] = rebuilt(part, [made[a] for a in part.args])
-    return made[e]
-
-
 def words_of(family: Several, scalars: Sequence[str] = ()) -> dict[str, Any]:
     """Forward and rules of the op, generated: rules say by their parameters what is saved.
 
     `scalars` are often numbers, for which forward has a short way.
     """
-    file, source = f"<op {family.name}>", _source(family, scalars)
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     scope: dict[str, Any] = {"FAMILY": family, "RESULT": family.codes((VALUE,)), "ndarray": np.ndarray, "FEW": FEW,
                              "FULL_FLOATS": FULL_FLOATS, "__name__": __name__}  # fmt: skip
     scope |= {f"default_{name}": default for name, default in family.attributes.items()}
     scope |= {f"RESULT_{name}": family.with_numbers((name,)).codes((VALUE,)) for name in scalars}
-    exec(compile(source, file, "exec"), scope)
+    defined(f"<op {family.name}>", _source(family, scalars), scope)
     zeros = {f"grad_{name}": ZERO for name in family.inputs if family.expression(name) is NOTHING}
     scope["formula"] = family.formula.function  # for compiled calls
     words = ("forward", "cuda", "formula", "fused", "fused_cuda")

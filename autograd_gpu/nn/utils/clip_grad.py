@@ -15,6 +15,7 @@ from ...core.tensor import Tensor, wrap
 from ...errors import ArgumentError, warn_user
 from ...modes import MODES, no_grad
 from ...ops.creation.factories import zeros
+from ...ops.foreach.arrays import launched
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -170,5 +171,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         level.routine(f"clip_grad_value_ to {limit!r}", lambda: clip_grad_value_(listed, limit), grads, grads)
         return
     with no_grad():
-        for g in _left(_gradients(parameters), lambda gs: cuda_foreach.foreach("clamp", gs, gs, -limit, limit)):
+        for g in _left(_gradients(parameters), lambda gs: launched("clamp", gs, gs, -limit, limit)):
             g.clamp_(-limit, limit)

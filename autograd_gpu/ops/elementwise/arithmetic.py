@@ -228,7 +228,7 @@ class lerp:
     @formulas.with_derivative(lambda a, b, weight: 1 - weight, lambda a, b, weight: weight, lambda a, b, weight: b - a)
     def formula(a, b, weight):
         near = formulas.absolute(weight) < 0.5
-        return formulas.select(near, a, b) + (b - a) * (weight - formulas.select(near, 0, 1))
+        return formulas.select(near, a, b) + (b - a) * formulas.select(near, weight, weight - 1)
     integers = _lerp_of_integers
     parameter_names = ("input", "end", "weight")
     types, numbers = PROMOTE, True

@@ -4,34 +4,54 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from ... import backend, errors
-from ...backend.arrays.dtypes import FULL_FLOATS, HALF, float32
+from ...backend.arrays.dtypes import FLOATS, FULL_FLOATS, HALF, float32
 from ...backend.cuda import exact
 from ...backend.cuda import foreach as launches
-from ...core.extend import OpDef
+from ...backend.formulas import expression as formulas
+from ...backend.formulas.list_code import LIST as LISTED
+from ...backend.formulas.list_code import NUMBER, ONE, OTHER, ListCode, mapped
+from ...backend.kernels import ListFunction
+from ...core.extend import REGISTRY, OpDef
 from .columns import LIST, Columns, Each, elements, groups, length, parameters
 
-# NumPy's ufuncs that compute what the forward of the op does, on arrays of any dtype, if its alpha is 1.
-_UFUNCS = {
-    "abs": np.absolute, "add": np.add, "div": np.true_divide, "exp": np.exp, "log": np.log, "mul": np.multiply,
-    "reciprocal": np.reciprocal, "sqrt": np.sqrt,
+
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    raised = x if low is None else formulas.maximum(x, low)
+    return raised if high is None else formulas.minimum(raised, high)
+
+
+# What kernels compute where the block has no formula, or none of all numbers. There is no power with a list of
+# exponents, since in double the compiler gives it a stack frame.
+_ON_CUDA: dict[str, Callable[..., Any]] = {
+    "clamp": _clamp, "clone": lambda x: x, "pow": lambda base, exponent: base**exponent if exponent.uniform else None,
 }  # fmt: skip
 
-# What computes the op on NumPy arrays of full floats in fewer calls than forward: of inputs, attributes, and an array
-# for the result.
-_COMPUTES: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b, alpha, out=None: np.add(a, b * alpha, out),
-    "addcdiv": lambda x, a, b, value, out=None: np.add(x, a / b * value, out),
-    "addcmul": lambda x, a, b, value, out=None: np.add(x, a * b * value, out),
-    "lerp": lambda a, b, weight, out=None: np.add(a, (b - a) * weight, out),  # for a weight below 0.5
-    "neg": np.negative,
-    "sub": lambda a, b, alpha, out=None: np.subtract(a, b * alpha, out),
-}
+
+def _formula(op: OpDef) -> Callable[..., Any] | None:
+    """The formula of the op, as a function of inputs and attributes in their order."""
+    formula, count, names = op.formula, len(op.inputs), tuple(op.attributes)
+    if not callable(formula):
+        return None
+    return lambda *args: formula(*args[:count], **dict(zip(names, args[count:], strict=True)))
+
+
+@functools.cache
+def on_cuda(name: str) -> ListFunction | None:
+    """What kernels run on lists for the op of this name; None if nothing."""
+    formula = _ON_CUDA.get(name) or _formula(REGISTRY[name])
+    return None if formula is None else ListFunction(name, formula)
+
+
+@functools.cache
+def _code(op: OpDef, kinds: str) -> ListCode | None:
+    """What NumPy runs for the op of arguments of these kinds; None for its forward."""
+    formula = _formula(op)
+    return None if formula is None or OTHER in kinds else ListCode(op.name, formula, kinds)
 
 
 def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
@@ -57,7 +77,7 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
         left = [i for i, result in enumerate(done) if result is None]
         targets = [targets[i] for i in left]
         arrays, columns = _chosen(arrays, columns, left)
-    elif direct := _direct(op, arrays, columns, writes=True):
+    elif direct := _direct(op, arrays, columns):
         compute, args = direct
         for _ in map(compute, *args, targets):
             pass
@@ -70,10 +90,16 @@ def copy(targets: Sequence[Any], sources: Sequence[Any]) -> None:
     """Copies arrays of equal shapes."""
     done: Sequence[Any] = [None] * len(targets)
     if not on_cpu(targets):
-        done = launches.computed("clone", [sources], targets)
+        done = launches.computed(on_cuda("clone"), [sources], targets)
     for target, source, result in zip(targets, sources, done, strict=True):
         if result is None:
             target[...] = exact.assignable(source, target)
+
+
+def launched(name: str, out: Sequence[Any], *arguments: Any) -> list[int]:
+    """Writes the results of the op `name` for lists and numbers into `out`; returns the indices that have no kernel."""
+    results = launches.computed(on_cuda(name), arguments, out)
+    return [i for i, result in enumerate(results) if result is None]
 
 
 def on_cpu(arrays: Sequence[Any]) -> bool:
@@ -83,27 +109,31 @@ def on_cpu(arrays: Sequence[Any]) -> bool:
     return not others or all(isinstance(x, np.generic) for x in others)
 
 
-def _direct(
-    op: OpDef, arrays: Sequence[Any], columns: Columns, writes: bool = False
-) -> tuple[Callable[..., Any], list[Any]] | None:  # fmt: skip
-    """What computes the op on NumPy arrays instead of its forward: a function and its arguments, for `map`.
+def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callable[..., Any], list[Any]] | None:
+    """What computes the op on NumPy arrays in fewer calls than forward: a function and its arguments, for `map`.
 
-    With `writes` the function also takes, as the last argument, the array for the result.
+    The function also takes an array for the result, as the last argument.
     """
-    name, count = op.name, len(op.inputs)
-    by_ufunc = name in _UFUNCS and columns[count:] in ((), (1,))
-    used = columns[:count] if by_ufunc else columns
-    if by_ufunc and not writes and used.count(LIST) == count:
-        return _UFUNCS[name], parameters(used, arrays)
-    if not (by_ufunc or name in _COMPUTES) or not (dtypes := {x.dtype for x in arrays}) <= FULL_FLOATS:
+    kinds = "".join([_kind(column, k < len(op.inputs)) for k, column in enumerate(columns)])
+    code = _code(op, kinds)
+    numbers = {f"a{k}": column for k, column in enumerate(columns) if kinds[k] == NUMBER}
+    calls = None if code is None else code.chosen(numbers)
+    if calls is None:
         return None
-    if name == "lerp" and not (isinstance(columns[2], (int, float)) and abs(columns[2]) < 0.5):
+    dtype = arrays[0].dtype
+    others = {x.dtype for x in arrays if x.dtype is not dtype}
+    rounds_once = calls.is_one and not numbers and Each not in map(type, columns)
+    if not others | {dtype} <= (FLOATS if rounds_once else FULL_FLOATS):
         return None
-    args = parameters(used, arrays)
-    for k, column in enumerate(used):
-        if isinstance(column, (int, float)) and len(dtypes) == 1:
-            args[k] = repeat(np.array(column, arrays[0].dtype))  # NumPy would convert the number in every call
-    return (_UFUNCS if by_ufunc else _COMPUTES)[name], args
+    lists = [values for kind, values in zip(kinds, parameters(columns, arrays), strict=True) if kind == LISTED]
+    return mapped(calls, lists, numbers, None if others else dtype)
+
+
+def _kind(column: Any, is_input: bool) -> str:
+    """What an argument is in a ListCode."""
+    if column is LIST or type(column) is Each:
+        return LISTED
+    return OTHER if not isinstance(column, (int, float)) else NUMBER if is_input or column != 1 else ONE
 
 
 def _launched(
@@ -116,7 +146,7 @@ def _launched(
         lists = iter([[arrays[start + i] for i in rows] for start in range(0, len(arrays), n)])
         arguments = [next(lists) if value is LIST else value for value in values]
         targets = None if into is None else [into[i] for i in rows]
-        for i, result in zip(rows, launches.computed(op.name, arguments, targets), strict=True):
+        for i, result in zip(rows, launches.computed(on_cuda(op.name), arguments, targets), strict=True):
             results[i] = result
     return results
 

@@ -25,7 +25,7 @@ from ..shape.permute import movedim
 from .batched_cross_entropy import batch_cross_entropy, batch_cross_entropy_grad, batch_nll, batch_nll_grad
 from .class_indices import check_classes, clipped, contiguous_as, kernel_classes
 from .logits_cross_entropy import logits_cross_entropy
-from .regression_losses import check_reduction
+from .loss_reduction import check_reduction
 from .softmax import exponentials, log_softmax
 
 # ---- classes -----------------------------------------------------------------------------------------

@@ -8,45 +8,41 @@ from typing import Any
 import numpy as np
 
 from ... import backend
-from ...backend.arrays.dtypes import wide
+from ...backend.arrays.dtypes import get_default_dtype, wide
+from ...backend.formulas import expression as formulas
 from ...core.extend import FLOAT, RECORD, Tensor, check_values, defop, example, other_words, public
 from ...errors import ArgumentError
 from ..linalg.matmul import ALWAYS
 from ..reduction.dimensions import divided_by_count
-from .regression_losses import LOSS_BATCH, LOSS_JVP, expanded_inputs, finish, reduced_samples, settle, share
+from .elementwise_loss import elementwise_loss
+from .loss_reduction import LOSS_JVP, expanded_inputs, finish, reduced_samples, share
 from .similarity import lift
 
 # ---- binary classification ---------------------------------------------------------------------------
 
 
-def _bce(xp, input, target, weight=None, pos_weight=None, *, reduction="mean"):
+def _check_logits(input, target, weight, pos_weight):
     if input.shape != target.shape:
         raise ArgumentError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
-    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
-    softplus = xp.log1p(xp.exp(-xp.absolute(x))) + xp.maximum(-x, 0)  # log(1 + exp(-x))
-    values = (1 - t) * x + (softplus if pos_weight is None else softplus * (1 + (pos_weight - 1) * t))
-    return finish(xp, values if weight is None else values * weight, reduction, input.dtype)
 
 
-def _bce_scale(g, input, weight, reduction):
-    g = share(g, input.shape, reduction)
-    return g if weight is None else g * weight
+# t * softplus(-x) + (1 - t) * softplus(x), in terms of one sign, so that small losses are accurate. The derivative by
+# t, the difference of the two, is -x.
+@formulas.with_derivative(lambda x, t: (1 - t) * formulas.sigmoid(x) - t * formulas.sigmoid(-x), lambda x, t: -x)
+def _cross_entropy(x, t):
+    rest = formulas.log1p(formulas.exp(formulas.minimum(x, -x)))
+    return t * formulas.maximum(-x, 0) + (1 - t) * formulas.maximum(x, 0) + rest
 
 
-def _bce_input(F, g, input, target, weight, pos_weight, reduction):
+def _cross_entropy_of_logits(input, target, weight=None, pos_weight=None):
     if pos_weight is None:
-        derivative = F.sigmoid(input) - target
+        loss = _cross_entropy(input, target)
     else:
-        derivative = 1 - target - (1 + (pos_weight - 1) * target) * F.sigmoid(-input)
-    return derivative * _bce_scale(g, input, weight, reduction)
+        loss = target * pos_weight * formulas.softplus(-input) + (1 - target) * formulas.softplus(input)
+    return loss if weight is None else loss * weight
 
 
-def _bce_target(F, g, input, weight, pos_weight, reduction):
-    derivative = -input if pos_weight is None else (pos_weight - 1) * F.softplus(-input, 1.0, 40.0) - input
-    return derivative * _bce_scale(g, input, weight, reduction)
-
-
-@defop
+@elementwise_loss
 class binary_cross_entropy_with_logits:
     """Cross entropy of sigmoid(input) and a target in [0, 1] of the same shape; accurate for large logits.
 
@@ -58,41 +54,30 @@ class binary_cross_entropy_with_logits:
     tensor(0.6931)
     """
 
-    forward = _bce
-    grad_input = _bce_input
-    grad_target = _bce_target
+    formula, check = _cross_entropy_of_logits, _check_logits
     nondiff = ("weight", "pos_weight")
-    types = FLOAT
-    jvp, batch = LOSS_JVP, LOSS_BATCH
     wide_rules = True
-    takes_out = False
     public = "binary_cross_entropy_with_logits", "nn.functional.binary_cross_entropy_with_logits"
-    keeps_layout = True
 
 
-def _of_probabilities(xp, input, target, weight=None, *, reduction="mean"):
+def _check_probabilities(input, target, weight):
     if input.shape != target.shape:
         raise ArgumentError(f"Using a target size ({list(target.shape)}) that is different to the input size "
                             f"({list(input.shape)}) is deprecated. Please ensure they have the same size.")
     if backend.seen_outside(input, 0, 1):
         raise RuntimeError("all elements of input should be between 0 and 1; put a sigmoid before, or better, use "
                            "binary_cross_entropy_with_logits")
-    x, t = (y.astype(wide(input.dtype), copy=False) for y in (input, target))
-    with np.errstate(divide="ignore"):
-        values = (t - 1) * xp.maximum(xp.log1p(-x), -100) - t * xp.maximum(xp.log(x), -100)
-    return finish(xp, values if weight is None else values * weight, reduction, input.dtype)
 
 
-def _of_probabilities_back(F, g, input, target, weight, reduction):
-    derivative = (input - target) / F.clamp((1 - input) * input, 1e-12)
-    return derivative * _bce_scale(g, input, weight, reduction)
+@formulas.with_derivative(
+    lambda p, t: (p - t) / formulas.maximum((1 - p) * p, 1e-12), lambda p, t: formulas.log1p(-p) - formulas.log(p)
+)
+def _cross_entropy_of_probabilities(p, t):
+    yes, no = formulas.maximum(formulas.log(p), -100), formulas.maximum(formulas.log1p(-p), -100)
+    return (t - 1) * no - t * yes
 
 
-def _of_probabilities_target(F, g, input, weight, reduction):
-    return (F.log1p(-input) - F.log(input)) * _bce_scale(g, input, weight, reduction)
-
-
-@defop
+@elementwise_loss
 class binary_cross_entropy:
     """-target * log(input) - (1 - target) * log(1 - input), input and target in [0, 1] and of one shape.
 
@@ -104,15 +89,13 @@ class binary_cross_entropy:
     tensor(0.6931)
     """
 
-    forward = _of_probabilities
-    grad_input = _of_probabilities_back
-    grad_target = _of_probabilities_target
-    nondiff, types = ("weight",), FLOAT
-    jvp, batch = LOSS_JVP, LOSS_BATCH
-    takes_out = False
+    def formula(input, target, weight=None):
+        loss = _cross_entropy_of_probabilities(input, target)
+        return loss if weight is None else loss * weight
+    check = _check_probabilities
+    nondiff = ("weight",)
     public = "binary_cross_entropy", "nn.functional.binary_cross_entropy"
     no_lossy_save = True
-    keeps_layout = True
 
 
 # ---- Kullback-Leibler divergence ---------------------------------------------------------------------
@@ -181,24 +164,7 @@ class kl_div:
 # ---- Gaussian and Poisson ----------------------------------------------------------------------------
 
 
-def _gaussian(xp, input, target, var, *, full=False, reduction="mean"):
-    x, t, v = (y.astype(wide(input.dtype), copy=False) for y in (input, target, var))
-    d = x - t
-    values = 0.5 * (xp.log(v) + d * d / v)
-    return finish(xp, values + 0.5 * math.log(2 * math.pi) if full else values, reduction, input.dtype)
-
-
-def _gaussian_back(F, g, input, target, var, reduction):
-    away = (input - target) / var
-    return away * share(g, away.shape, reduction)
-
-
-def _gaussian_var(F, g, input, target, var, reduction):
-    away = (input - target) / var
-    return (1 / var - away * away) * (share(g, away.shape, reduction) * 0.5)
-
-
-@defop
+@elementwise_loss
 class gaussian_nll:
     """(log(var) + (input - target) ** 2 / var) / 2 for a positive `var`, broadcasting: the op of `gaussian_nll_loss`.
 
@@ -207,15 +173,13 @@ class gaussian_nll:
     tensor(2.)
     """
 
-    forward = _gaussian
-    grad_input = _gaussian_back
-    def grad_target(F, g, input, target, var, reduction): return -_gaussian_back(F, g, input, target, var, reduction)
-    grad_var = _gaussian_var
-    types, broadcasts = FLOAT, ALWAYS
-    jvp, batch = LOSS_JVP, LOSS_BATCH
+    def formula(input, target, var, *, full=0):
+        d = input - target
+        loss = (formulas.log(var) + d * d / var) * 0.5
+        return formulas.select(formulas.equal(full, 0), loss, loss + 0.5 * math.log(2 * math.pi))
+    broadcasts = ALWAYS
     wide_rules = True
     no_lossy_save = True
-    keeps_layout = True
 
 
 def _refuse_negative(var: Any) -> None:
@@ -249,7 +213,29 @@ def gaussian_nll_loss(
             spread = RECORD.unsqueeze(spread, -1)
         elif len(shape) != input.ndim or sum(m for n, m in zip(input.shape, shape, strict=True) if n != m) != 1:
             raise ArgumentError(f"var is of incorrect size: {list(shape)} for an input of {list(input.shape)}")
-    return gaussian_nll(input, target, lift(spread, eps), full, reduction)
+    return gaussian_nll(input, target, lift(spread, eps), reduction, full)
+
+
+def _stirling(t):
+    return formulas.select(t > 1, t * formulas.log(t) - t + formulas.log(t * (2 * math.pi)) * 0.5, 0)
+
+
+@elementwise_loss
+class poisson_nll:
+    """The op of `poisson_nll_loss`.
+
+    >>> from autograd_gpu.ops.nn.likelihood_losses import poisson_nll
+    >>> poisson_nll(ag.tensor([0.0]), ag.tensor([1.0]))
+    tensor(1.)
+    """
+
+    def formula(input, target, *, log_input=1, full=0, eps=1e-8):
+        of_log, of_rate = formulas.exp(input) - target * input, input - target * formulas.log(input + eps)
+        loss = formulas.select(formulas.equal(log_input, 0), of_rate, of_log)
+        return formulas.select(formulas.equal(full, 0), loss, loss + _stirling(target))
+    broadcasts = ALWAYS
+    wide_rules = True
+    no_lossy_save = True
 
 
 @public("poisson_nll_loss", "nn.functional.poisson_nll_loss")
@@ -266,13 +252,5 @@ def poisson_nll_loss(
     >>> ag.poisson_nll_loss(ag.tensor([0.0, 0.0]), ag.tensor([1.0, 2.0]))
     tensor(1.)
     """
-    if log_input:
-        losses = RECORD.sub(RECORD.exp(input), RECORD.mul(target, input))
-    else:
-        losses = RECORD.sub(input, RECORD.mul(target, RECORD.log(RECORD.add(input, eps))))
-    if full:
-        large = RECORD.gt(target, 1)
-        t = RECORD.where(large, target, 1.0)
-        stirling = t * RECORD.log(t) - t + RECORD.log(t * (2 * math.pi)) * 0.5
-        losses = losses + RECORD.where(large, stirling, 0.0)
-    return settle(losses, reduction)
+    rates = input if input.is_floating_point() else input.to(get_default_dtype())
+    return poisson_nll(rates, target, reduction, log_input, full, eps)

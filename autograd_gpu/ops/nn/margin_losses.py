@@ -17,12 +17,15 @@ from ... import backend
 from ...backend import constant
 from ...backend.arrays.dtypes import float64, int64
 from ...backend.arrays.flat_index import add_at
+from ...backend.formulas import expression as formulas
 from ...core.extend import FLOAT, RECORD, Tensor, check_values, defop, expanded, other_words, public
 from ...errors import ArgumentError
 from .._support.half_precision import in_float32
+from ..linalg.matmul import ALWAYS
 from ..reduction.dimensions import divided_by_count, float_sum
-from .exponential_activations import logsigmoid, softplus
-from .regression_losses import check_reduction, settle
+from .elementwise_loss import elementwise_loss
+from .exponential_activations import logsigmoid
+from .loss_reduction import check_reduction, settle
 from .similarity import pairwise_distance
 
 FEW = 64  # up to N * C * C = FEW, Python lists are faster than arrays
@@ -87,6 +90,20 @@ def cosine_embedding_loss(
     return settle(alike + RECORD.where(RECORD.eq(target, -1), (cosine - margin).clamp(0), 0.0), reduction)
 
 
+@elementwise_loss
+class soft_margin:
+    """The op of `soft_margin_loss`.
+
+    >>> from autograd_gpu.ops.nn.margin_losses import soft_margin
+    >>> soft_margin(ag.tensor([0.0]), ag.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    def formula(input, target): return formulas.softplus(-target * input)
+    broadcasts = ALWAYS
+    wide_rules = True
+
+
 @public("soft_margin_loss", "nn.functional.soft_margin_loss")
 @other_words
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -95,7 +112,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     >>> ag.soft_margin_loss(ag.tensor([0.0]), ag.tensor([1.0]))
     tensor(0.6931)
     """
-    return settle(softplus(-target * input, 1.0, 40.0), reduction)
+    return soft_margin(input, target, reduction)
 
 
 # ---- triplets ----------------------------------------------------------------------------------------

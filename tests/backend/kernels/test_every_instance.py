@@ -25,6 +25,7 @@ from autograd_gpu.backend.kernels import loader
 from autograd_gpu.backend.kernels.quantize import STRUCTS
 from autograd_gpu.backend.kernels.recurrent import GATES, KERNELS
 from autograd_gpu.backend.kernels.row_statistic import STATISTICS
+from autograd_gpu.ops.foreach.arrays import on_cuda
 
 functors.declare()
 CLOSE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -259,7 +260,7 @@ def foreach(on, dtype, _):
     for name, kinds in FUNCTIONS:
         (out, *operands), rows = lists(on, dtype, kinds.count("l") + 1)
         numbers = numbers_of(kinds, 0.75, 1.5)
-        assert kernels.foreach(name, out, *arguments(kinds, operands, numbers))
+        assert kernels.foreach(on_cuda(name), out, *arguments(kinds, operands, numbers))
         near(out, [references.foreach(name, *arguments(kinds, row[1:], numbers)) for row in rows], dtype)
     for label in LISTED:
         variant, numbers = VARIANTS[label], NUMBERS[VARIANTS[label].update.name][-1]

@@ -5,9 +5,8 @@ import kernel_references as references
 import numpy as np
 import pytest
 from emulated import ORDERS, assert_close, assert_same
-from list_kernels import FUNCTIONS, Lists, arguments, instance, numbers_of
+from list_kernels import FUNCTIONS, Lists, arguments, function_of, instance, numbers_of
 
-from autograd_gpu.backend import kernels
 from autograd_gpu.backend.kernels.constants import CHUNK
 
 formula_functors.declare()
@@ -29,7 +28,7 @@ def foreach(function, inputs, numbers, offsets=None, in_place=False, **how):
     lists = Lists([out, *inputs[1:]] if in_place else [out, *inputs], offsets)
     if in_place:  # the first input is the result
         lists.addresses.insert(0, lists.addresses[0])
-    name, others = instance(kernels.function_of(*function), dtype, numbers)
+    name, others = instance(function_of(*function), dtype, numbers)
     (result, *_) = lists.launch(name, *others, **how)
     return result
 

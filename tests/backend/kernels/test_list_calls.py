@@ -12,6 +12,7 @@ from autograd_gpu import profiler
 from autograd_gpu.backend import kernels, to_numpy
 from autograd_gpu.backend.kernels import array_lists
 from autograd_gpu.backend.kernels.constants import CHUNK, MOST_ARRAYS
+from autograd_gpu.ops.foreach.arrays import on_cuda
 
 pytestmark = [pytest.mark.cuda, pytest.mark.smoke]
 SIZES = [3, 0, 1, CHUNK + 3, 40]
@@ -196,12 +197,12 @@ def test_foreach_on_arrays(xp):
     (x, known), (y, other) = draw(xp, "float32"), draw(xp, "float32")
     out = [xp.empty_like(array) for array in x]
     with profiler.count() as counts:
-        assert kernels.foreach("add", out, x, y, -0.5)
-        assert kernels.foreach("sqrt", x, x)
+        assert kernels.foreach(on_cuda("add"), out, x, y, -0.5)
+        assert kernels.foreach(on_cuda("sqrt"), x, x)
     assert counts.launches == {"foreach_add": 1, "foreach_sqrt": 1}
     for found, root, a, b in zip(out, x, known, other, strict=True):
         assert_close(to_numpy(found), references.foreach("add", a, b, -0.5), rtol=1e-6, atol=1e-6)
         assert_close(to_numpy(root), references.foreach("sqrt", a), rtol=1e-6)
-    assert not kernels.foreach("sqrt", [x[0], x[0][:2]], [x[0], x[0][:2]])
-    assert not kernels.foreach("pow", out, x, y)
-    assert not kernels.foreach("erf", out, x)
+    assert not kernels.foreach(on_cuda("sqrt"), [x[0], x[0][:2]], [x[0], x[0][:2]])
+    assert not kernels.foreach(on_cuda("pow"), out, x, y)
+    assert on_cuda("erf") is None

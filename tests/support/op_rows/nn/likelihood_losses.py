@@ -87,6 +87,30 @@ def their_gaussian(torch, input, target, var, full=False, reduction="mean"):
     return reduce(values + (0.5 * np.log(2 * np.pi) if full else 0))
 
 
+def poisson(input, target, reduction="mean", log_input=True, full=False, eps=1e-8):
+    values = np.exp(input) - target * input if log_input else input - target * np.log(input + eps)
+    stirling = target * np.log(target) - target + np.log(2 * np.pi * target) / 2
+    return finish(values + np.where(target > 1, stirling, 0) if full else values, reduction)
+
+
+def poisson_samples(rng):
+    shapes = (((2, 3), (2, 3)), ((), ()), ((2, 3), (3,)), ((1,), (4,)))
+    results = [
+        Sample(positive(rng, *a), positive(rng, *b) + 1, reduction=r, log_input=log, full=full)
+        for a, b in shapes
+        for r, log, full in (("mean", True, False), ("sum", False, False), ("none", True, True))
+    ]
+    return [*results, Sample(normal(rng, 0, 3), positive(rng, 0, 3), reduction="sum")]
+
+
+def their_poisson(torch, input, target, **attributes):
+    """PyTorch's takes the dtype of an integer input by itself."""
+    dtype = torch.result_type(input, target)
+    dtype = dtype if dtype.is_floating_point else torch.float32
+    operands = torch.broadcast_tensors(input.to(dtype), target.to(dtype))
+    return torch.nn.functional.poisson_nll_loss(*operands, **attributes)
+
+
 ROWS = [
     Row(
         "binary_cross_entropy_with_logits",
@@ -117,6 +141,14 @@ ROWS = [
         tol=HALVES,
         skip={"integers": "the logarithm of a negative number"},
         errors=[WRONG, Error("shapes", lambda op, x: op(x(2), x(3)), RuntimeError, "must match the size of tensor b")],
+    ),
+    Row(
+        "poisson_nll",
+        samples=poisson_samples,
+        reference=poisson,
+        torch=their_poisson,
+        tol=HALVES,
+        errors=[WRONG],
     ),
     Row(
         "gaussian_nll",

@@ -2,6 +2,7 @@
 
 import numpy as np
 from op_db import Row, Sample, indices, normal
+from op_rows.nn.shared import HALVES, REDUCTIONS, WRONG, finish
 
 
 def class_samples(rng):
@@ -54,7 +55,27 @@ FIELDS = {
     },
 }
 
+def soft_samples(rng):
+    shapes = (((2, 3), (2, 3)), ((), ()), ((2, 3), (3,)), ((1,), (4,)))
+    results = [Sample(normal(rng, *a), normal(rng, *b), reduction=r) for a, b in shapes for r in REDUCTIONS]
+    return [*results, Sample(normal(rng, 0, 3), normal(rng, 0, 3), reduction="sum")]
+
+
+def their_soft_margin(torch, input, target, reduction="mean"):
+    """PyTorch's own has no derivative by the target."""
+    losses = torch.nn.functional.softplus(-target * input)
+    return losses if reduction == "none" else getattr(losses, reduction)()
+
+
 ROWS = [
+    Row(
+        "soft_margin",
+        samples=soft_samples,
+        reference=lambda input, target, reduction="mean": finish(np.logaddexp(0, -target * input), reduction),
+        torch=their_soft_margin,
+        tol=HALVES,
+        errors=[WRONG],
+    ),
     Row("class_margins", samples=class_samples, reference=class_margins, torch=their_class_margins, **FIELDS),
     Row("label_margins", samples=label_samples, reference=label_margins, torch=their_label_margins, **FIELDS),
 ]
