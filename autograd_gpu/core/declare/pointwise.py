@@ -177,7 +177,7 @@ class Family:
         exec(compile(text, file, "exec"), scope)
         scope["formula"] = Written(self, products_of(order))
         if order:
-            scope["fused"].formula = Written(self, gradients_of(order))
+            scope["fused"].formula = scope["fused_cuda"].formula = Written(self, gradients_of(order))
         words = ("forward", "cuda", "formula", "fused", "fused_cuda")
         return {key: value for key, value in scope.items() if key in words or key.startswith("grad_")}
 
