@@ -197,12 +197,19 @@ def _nodes(units: Sequence[_Unit], returns: Sequence[Value]) -> list[Node]:
 
 
 def _group(unit: _Unit, outs: list[Value]) -> Group:
-    """The group without its code. Its arguments are inputs, the last one of the shape of the results, then numbers."""
+    """The group without its code. Its arguments are inputs, then numbers. On the host the last one of the inputs has
+    the shape of the results, on the device those that are dense come first."""
     shape, reads = unit.key[0], dict.fromkeys(v for p in unit.parts for v in p.reads if v not in unit.made)
-    inputs = sorted([v for v in reads if not _is_number(v, shape)], key=lambda v: v.shape == shape)
+    order = (lambda v: v.shape == shape) if on_host(outs[0]) else (lambda v: _is_strided(v, shape))
+    inputs = sorted([v for v in reads if not _is_number(v, shape)], key=order)
     numbers = [v for v in reads if _is_number(v, shape)]
     first = unit.nodes[0]
     return Group(outs, first.phase, first.region, first.where, args=[*inputs, *numbers], parts=unit.nodes)
+
+
+def _is_strided(v: Value, shape: tuple[int, ...]) -> bool:
+    """Whether a kernel reads it by rows and columns."""
+    return not _is_number(v, shape) and (v.shape != shape or not v.array.flags.c_contiguous)
 
 
 def _is_number(v: Value, shape: tuple[int, ...]) -> bool:
@@ -223,7 +230,7 @@ def _code(group: Group, parts: Parts) -> GroupCode | kernels.GroupKernel:
     program = joined.program(count, len(group.args) - count, [places[v] for v in group.outs])
     group.lines = [line for node in group.parts for line in parts.by_node[node].lines()]
     if not host:
-        return kernels.GroupKernel(program, scalars)
+        return kernels.GroupKernel(program, sum(_is_strided(v, shape) for v in group.args), scalars, shape)
     name = f"group of {', '.join(dict.fromkeys(node.name for node in group.parts))}"
     return GroupCode(name, program, group.outs[0].dtype, shape)
 

@@ -137,11 +137,9 @@ def on_host(v: Value) -> bool:
 
 
 def _broadcasts(a: Value, out: Value) -> bool:
-    """Whether a group may read an operand of another shape: one number, or on the CPU rows and columns, too."""
-    if a.array.ndim > len(out.shape):
-        return False
+    """Whether a group may read an operand of another shape: one number, rows and columns."""
     pairs = zip(reversed(a.shape), reversed(out.shape), strict=False)
-    return a.array.size == 1 or (on_host(a) and a.array.size > 1 and all(n in (1, m) for n, m in pairs))
+    return a.array.ndim <= len(out.shape) and a.array.size > 0 and all(n in (1, m) for n, m in pairs)
 
 
 def _is_spread(node: Node) -> bool:
