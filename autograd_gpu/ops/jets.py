@@ -22,19 +22,15 @@ j, those of f1 are q.t + u.s, of f2 y.t / 2, of t_i f1 q_i + f2 y_i, and of s_g 
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..backend import kernels
-from ..backend.arrays.dtypes import float64
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu import streams
-from ..backend.formulas.derivative import derivative, times
-from ..backend.formulas.lowering import lowered
-from ..backend.formulas.numpy_code import NumpyCode
+from ..backend.formulas import jets
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.half_precision import in_float32
 from ._support.stream_rows import (
@@ -48,6 +44,7 @@ from ._support.stream_rows import (
     widened,
 )
 from ._support.stream_rules import composed, grad_f1, grad_f2, grad_stream, over_h, stream_jvp, summed
+from .jet_factors import factors, operands, pulled_natively, pushed_natively
 from .nn.linear_activation import ACTIVATIONS, applied, by_result
 
 Array = Any
@@ -95,7 +92,8 @@ def _chain_back_by_blocks(F, g, need, f1, f2, stream, d, groups):
         streams.pull_block(a[i:j], b[i:j], t[i:j], g[i:j], bar1, bar2, out, d, groups)
 
     need = (need[0], need[1] and groups != (), need[2])
-    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
+    block = streams.block_size(jets.push(jets.form_of(t, d, groups)), t.dtype)
+    return gradients_by_blocks(inputs, need, lead, pull, block)
 
 
 def _chain_jvp(F, t, f1, f2, stream, d, groups):
@@ -148,26 +146,6 @@ def third(F, s, f1, slope, activation, parameters):
     return third(F.constant_like(s, 1.0), s, *parameters)
 
 
-@functools.lru_cache(256)
-def _factors_code(activation, parameters, dtype, count):
-    """The code that computes `count` of act', act'', its derivative by s that act' has, and that of act''; numbers."""
-    family = ACTIVATIONS[activation]
-    options, numbers = family.chosen(dict(zip(family.attributes, parameters, strict=True)))
-    f1, slope = family.derived(1, options), family.derived(2, options)
-    f2 = times(slope, f1) if by_result(activation) else slope
-    factors = [f1, f2, slope, derivative(f2, family.saved)][:count]
-    code = NumpyCode(f"derivatives of {activation}", lowered(factors, [family.saved], dtype == float64), dtype)
-    return code, code.numbers(**numbers)
-
-
-def factors(s, activation, parameters, count):
-    """act' and act'', and for count = 4 their derivatives by s; None for all but act' if they are zero. For arrays."""
-    smooth = ACTIVATIONS[activation].bends
-    code, numbers = _factors_code(activation, parameters, s.dtype, count if smooth else 1)
-    factors = code((s,), numbers)
-    return factors if smooth else [*factors, None, None, None][:count]
-
-
 def argument(saved, bias):
     return saved if bias is None else saved + bias
 
@@ -183,9 +161,12 @@ def _jet_lead(saved, stream, bias, activation, d, groups):
 def _jet(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
     lead = _jet_lead(saved, stream, bias, activation, d, groups)
     saved = as_rows(saved, lead, 1)
+    form = jets.form_of(stream, d, groups, ACTIVATIONS[activation].bends)
     return pushed_by_blocks(
-        lambda i, j: factors(argument(saved[i:j], bias), activation, parameters, 2), stream, lead, d, groups
-    )
+        lambda i, j: factors(argument(saved[i:j], bias), activation, parameters, 2), stream, lead, d, groups,
+        pushed_natively(activation, parameters, saved.dtype, bias is not None, form),
+        lambda i, j: operands(saved[i:j], bias),
+    )  # fmt: skip
 
 
 def _jet_on_cuda(xp, saved, stream, bias=None, *, activation, d, groups, parameters=()):
@@ -233,22 +214,27 @@ def jet_back_by_blocks(F, g, need, saved, stream, bias, activation, parameters, 
     lead, shift = g.shape[:-2], None if bias is None else widened(bias)
     z, t, g = (as_rows(widened(x), lead, own) for x, own in ((saved, 1), (stream, 2), (g, 2)))
     smooth = ACTIVATIONS[activation].bends
+    need = (need[0] and smooth, need[1], need[2] and smooth and bias is not None)
+    form = jets.form_of(t, d, groups, smooth)
+    native = pulled_natively(activation, parameters, z.dtype, bias is not None, form, need[0] + need[2], need[1])
 
     def pull(i, j, dz, dt, dbias):
-        inner = smooth and not (dz is None and dbias is None)
+        own, inner = [out for out in (dz, dbias) if out is not None], need[0] or need[2]
+        if native is not None:
+            given = [*operands(z[i:j], shift), *streams.planes(t[i:j]), *streams.planes(g[i:j])]
+            if native(given, (), own if dt is None else [*own, *streams.planes(dt)]) is not None:
+                return
         f1, f2, *bends = factors(argument(z[i:j], shift), activation, parameters, 4 if inner else 2)
         bar1, bar2 = streams.scratch(2, f1.shape, f1.dtype) if inner else (None, None)
         streams.pull_block(f1, f2, t[i:j], g[i:j], bar1, bar2, dt, d, groups)
         if inner:
             bar1 *= bends[0]
             bar2 *= bends[1]
-            for out in (dz, dbias):
-                if out is not None:
-                    np.add(bar1, bar2, out=out)
+            for out in own:
+                np.add(bar1, bar2, out=out)
 
     inputs = ((saved, 1), (stream, 2), (saved if bias is None else bias, 1))
-    need = (need[0] and smooth, need[1], need[2] and smooth and bias is not None)
-    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(t, d, groups))
+    return gradients_by_blocks(inputs, need, lead, pull, streams.block_size(native, t.dtype))
 
 
 def jet_jvp(F, t, saved, stream, bias, activation, parameters, d, groups):

@@ -18,10 +18,10 @@ from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu.blas import on_one_thread, readable
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
+from .jet_factors import factors
 from .jets import (
     argument,
     derivatives,
-    factors,
     jet_back,
     jet_back_by_blocks,
     jet_batch,

@@ -105,7 +105,7 @@ def group(lab: Lab, x: np.ndarray) -> Pairs:
     a, b = element("a"), element("b")
     program = lowered([a * b + 0.5, maximum(a - b, 0)], ["a", "b"], double=True)
     y = np.ascontiguousarray(x[::-1])
-    outs = kernels.group(cuda_code.group(program, 0), [lab.cp.asarray(x), lab.cp.asarray(y)], [None, None])
+    outs = kernels.group(cuda_code.group(program, 0, 0), [lab.cp.asarray(x), lab.cp.asarray(y)], [None, None], x.shape)
     return list(zip(outs, (x * y + np.float32(0.5), np.maximum(x - y, 0)), strict=True))
 
 

@@ -75,6 +75,50 @@ def test_arithmetic_of_several_ops_is_one_launch(device):
             assert counted.launches["group"] == (1 if dtype == ag.float32 else 2)
 
 
+@pytest.mark.parametrize("view", [
+    lambda x: x[:, 1], lambda x: x.mT, lambda x: x[1], lambda x: x[:, :1], lambda x: x.reshape(2, 3, 8)[:, ::2],
+    lambda x: x,
+], ids=["column", "transposed", "row", "columns", "apart", "whole"])  # fmt: skip
+def test_rows_columns_and_strided_operands_are_read_in_place(device, view):
+    def f(x, y):
+        a, b = view(x), view(y)
+        return (a * b + 1) * a, (a - b).square() * (x if a.shape in ((8,), (6, 1)) else a)
+
+    x, y = (ag.tensor(np.random.default_rng(k).uniform(-2, 2, (6, 8)).astype("f4"), device=device) for k in (1, 2))
+    compiled, expected = ag.compile(f, fullgraph=True), f(x, y)
+    for _ in range(3):
+        results = compiled(x, y)
+    for got, want in zip(results, expected, strict=True):
+        np.testing.assert_allclose(got.cpu().numpy(), want.cpu().numpy(), 1e-6, 1e-6)
+
+
+def test_the_gradient_of_a_derivative_joins_groups(device):
+    """A step with second derivatives: nothing but products, groups, sums and the update is launched."""
+    ag.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)).to(device)
+    update = ag.optim.Adam(model.parameters(), lr=1e-2)
+
+    @ag.compile(fullgraph=True)
+    def step(x):
+        update.zero_grad()
+        (first,) = ag.autograd.grad(model(x).sum(), x, create_graph=True)
+        second = sum(ag.autograd.grad(first[:, i].sum(), x, create_graph=True)[0][:, i] for i in range(2))
+        loss = (second ** 2).mean()
+        loss.backward()
+        update.step()
+        return loss.detach()
+
+    x = ag.randn(16, 2, device=device).requires_grad_()
+    losses = [step(x).item() for _ in range(5)]
+    assert losses[-1] < losses[0]
+    with ag.profiler.count() as counted:
+        step(x)
+    if device != "cpu":
+        allowed = {"gemm", "group", "bias_tanh", "bias_tanh_backward", "row_mean", "adam_step", "column_sum"}
+        assert counted.launches.keys() <= allowed
+        assert counted.launches["group"] < 20
+
+
 def test_what_is_one_launch_already_stays_that(device):
     compiled = ag.compile(lambda x: nn.functional.silu(x), fullgraph=True)
     for _ in range(3):

@@ -20,8 +20,10 @@ from autograd_gpu.autograd import grad
 from autograd_gpu.backend.formulas.native import switch
 from autograd_gpu.compilation import replay
 from autograd_gpu.compilation.graph import RESULT, Call, Group, Value
-from autograd_gpu.compilation.passes import fuse
+from autograd_gpu.compilation.passes import fuse, parts
+from autograd_gpu.compilation.passes.layers import BACKWARD, FORWARD
 from autograd_gpu.core.declare.op import REGISTRY
+from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
 
 pytest.importorskip("llvmlite", reason="groups need the extra [native]")
 pytestmark = pytest.mark.cpu
@@ -62,12 +64,12 @@ def test_a_formula_has_the_bits_of_the_forward(name):
                 out = op.forward(np, *arrays, **attributes)
             args = [Value("x", RESULT, a) if isinstance(a, np.ndarray) else a for a in arrays]
             node = Call([Value("out", RESULT, out)], op=op, args=args, attributes=attributes)
-            parts = fuse.Parts([node], set())
-            if parts.of(node) is None:  # a function of SciPy
+            known = parts.Parts([node], set())
+            if known.of(node) is None:  # a function of SciPy
                 assert dtype == np.float64
                 continue
-            group = fuse._group(fuse._Unit(0, [node], [parts.by_node[node]], parts.by_node[node].key), node.outs)
-            code = fuse._code(group, parts)
+            group = fuse._group(fuse._Unit(0, [node], [known.by_node[node]], known.by_node[node].key), node.outs)
+            code = fuse._code(group, known)
             with np.errstate(all="ignore"):
                 same_bits(code.code([v.array for v in group.args], code.constants)[0], out)
             if dtype == np.float32:  # test_llvm_code.py has float64
@@ -208,19 +210,55 @@ def test_a_grad_that_was_set_is_no_memory_for_a_later_result():
         assert out.tolist() == p.grad.sin().tolist()
 
 
-def test_memory_that_is_written_to_is_left_alone(at_once):
-    def f(x):
+def test_what_reads_memory_that_is_written_to_keeps_its_side_of_the_write(at_once):
+    """Two writes, with equal arithmetic before, between and behind them, on that memory, a view of it and its rows."""
+
+    def f(x, w):
         y = x * 2
-        before = (y + 1) * 3
-        y.add_(1)
-        return before, (y + 1) * 3
+        made = []
+        for k in range(3):
+            made += [(y + 1) * 3, (x + w) * w, (y[0] + w).tanh(), (w + 1) * 3]
+            if k < 2:
+                y.add_(1)
+                w.mul_(2)
+        return made
 
     compiled = ag.compile(f, fullgraph=True)
     for k in range(5):
-        x = ag.full((3,), float(k))
-        assert [t.tolist() for t in compiled(x)] == [t.tolist() for t in f(x)]
+        x, rows = ag.full((4, 3), float(k)), [ag.ones(3) + k for _ in range(2)]
+        assert [t.tolist() for t in compiled(x, rows[0])] == [t.tolist() for t in f(x, rows[1])]
+        assert rows[0].tolist() == rows[1].tolist()
     written = {v.root for program in programs_of(compiled) for node in program.nodes for v in node.writes}
-    assert written.isdisjoint(v.root for group in groups_of(compiled) for v in (*group.reads, *group.outs))
+    assert written & {v.root for group in groups_of(compiled) for v in group.reads}
+    assert written.isdisjoint(v.root for group in groups_of(compiled) for v in group.outs)
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_layers_are_taken_apart(activation, at_once):
+    """Bias, activation and its gradient join groups in a step that writes to the bias; the sums for it stay behind."""
+    ag.manual_seed(0)
+    weight, bias = ag.randn(8, 5, requires_grad=True), ag.randn(8, requires_grad=True)
+
+    def step(x):
+        out = nn.functional.linear_activation(x, weight, bias, activation)
+        grads = grad((out * out.sin()).sum(), (weight, bias), create_graph=True)
+        grads = [*grads, *grad(grads[0].square().sum(), (weight, bias))]
+        with ag.no_grad():
+            bias.sub_(0.01 * grads[1])
+        return grads
+
+    compiled, x = ag.compile(step, fullgraph=True), ag.randn(40, 5)
+    for _ in range(5):
+        kept = bias.detach().clone()
+        got = compiled(x)
+        after = bias.detach().clone()
+        with ag.no_grad():
+            bias.copy_(kept)
+        for a, b in zip(got, step(x), strict=True):
+            same_bits(a._array, b._array)
+        same_bits(after._array, bias._array)
+    ops = {node.name for program in programs_of(compiled) for node in program.nodes}
+    assert ops.isdisjoint((*FORWARD, *BACKWARD))
 
 
 def test_equal_results_are_two_arrays(at_once):

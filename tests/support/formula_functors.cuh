@@ -876,8 +876,8 @@ template <typename W> struct AddcdivGradAB {
 
 // Of group.cu.
 
-template <typename W> struct Group573bcaa7cadd {
-    static constexpr int INPUTS = 5, SCALARS = 1, OUTPUTS = 3;
+template <typename W> struct Group195cac8f9596 {
+    static constexpr int INPUTS = 5, STRIDED = 2, SCALARS = 1, OUTPUTS = 3;
     W unused;
     __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
         y[0] = x[0] * (W(1) - x[2] * x[2]);

@@ -100,12 +100,12 @@ def activation_functors():
 
 
 @functools.cache
-def group(scalars=1):
-    """The functor and the program of a group: of five arrays, of which one has one element, three results."""
+def group(strided=2, scalars=1):
+    """The functor and the program of a group: three results of five arrays; two are strided, one has one element."""
     g, h, y, a, s = map(element, NAMES)
     outputs = [g * (1 - y * y), g * h * y * -2 + a, a * sigmoid(a) * s - maximum(h, 0.5)]
     program = lowered(outputs, NAMES, double=True)
-    return cuda_code.group(program, scalars), program
+    return cuda_code.group(program, strided, scalars), program
 
 
 def list_functors():

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from ..formulas import jets
+from ..formulas.native.switch import Switch
 from . import pool
 
 Array = np.ndarray
@@ -45,7 +46,7 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
     """Writes f1 t_i, then f1 s_g + f2 times the sum over the pairs of g of t_i t_j."""
     arriving, leaving = stream.shape[1], d + len(groups)
     native = jets.push(jets.Form(d, groups, arriving > d, f2 is not None))
-    if native is not None and native([f1, *_given(f2), *_planes(stream)], (), _planes(out)) is not None:
+    if native is not None and native([f1, *_given(f2), *planes(stream)], (), planes(out)) is not None:
         return
     by_planes, to_planes = _in_planes(stream), _in_planes(out)
     term, *rest = scratch(1 + d + (0 if by_planes else arriving) + (0 if to_planes else leaving), f1.shape, f1.dtype)
@@ -72,12 +73,13 @@ def push_block(f1: Array, f2: Array | None, stream: Array, out: Array, d: int, g
         np.copyto(out[:, k], results[k])
 
 
-def block_size(stream: Array, d: int, groups: Groups) -> int:
-    """The elements per block for `push_block` and `pull_block`."""
-    return NATIVE_BLOCK if jets.run_natively(d, groups, stream.shape[-2], stream.dtype) else BLOCK
+def block_size(native: Switch | None, dtype: np.dtype) -> int:
+    """The elements per block, where this code takes the place of the passes as soon as it is there."""
+    return NATIVE_BLOCK if native is not None and native.is_ready(dtype) else BLOCK
 
 
-def _planes(stream: Array) -> list[Array]:
+def planes(stream: Array) -> list[Array]:
+    """The matrices of each tangent."""
     return [stream[:, k] for k in range(stream.shape[1])]
 
 
@@ -116,8 +118,8 @@ def pull_block(
     needed = jets.Needed(bar1 is not None, bar2 is not None, out is not None)
     native = jets.pull(jets.Form(d, groups, stream.shape[1] > d, f2 is not None), needed) if any(needed) else None
     if native is not None:
-        targets = [*_given(bar1), *_given(bar2), *(() if out is None else _planes(out))]
-        if native([f1, *_given(f2), *_planes(stream), *_planes(g)], (), targets) is not None:
+        targets = [*_given(bar1), *_given(bar2), *(() if out is None else planes(out))]
+        if native([f1, *_given(f2), *planes(stream), *planes(g)], (), targets) is not None:
             return
     u, part, *rest = scratch(2 + 2 * d, f1.shape, f1.dtype)
     t, halves = rest[:d], _Halves(rest[d:])

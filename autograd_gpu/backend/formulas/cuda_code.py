@@ -47,6 +47,8 @@ class Functor:
     inputs: int = 1  # arrays that an element is computed from
     outputs: int = 1
     lists: int = 0  # of foreach.cu
+    strided: int = 0  # inputs of group.cu that are not dense
+    scalars: int = 0  # inputs of group.cu that have one element
     from_result: bool = False
     flat: bool = False
 
@@ -69,21 +71,23 @@ def elementwise(name: str, outputs: Sequence[Expression], inputs: Sequence[str])
     return Functor(name, "\n".join(written), program.numbers, len(inputs), len(outputs))
 
 
-def group(program: Program, scalars: int) -> Functor:
-    """The functor of group.cu for a joined program without numbers, whose last inputs, so many, have one element.
+def group(program: Program, strided: int, scalars: int) -> Functor:
+    """The functor of group.cu for a joined program without numbers: so many of its inputs are strided, and the last
+    ones, so many, have one element.
 
     Its name follows from the program, so that equal groups are one kernel.
     """
-    name = f"Group{hashlib.sha256(program.text.encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256(f"{program.text} {strided} {scalars}".encode()).hexdigest()
+    name = f"Group{digest[:12]}"
     inputs, outputs = len(program.inputs), len(program.outputs)
     lines, results = _statements(program, [f"x[{k}]" for k in range(inputs)], ())
     lines += [f"y[{k}] = {result};" for k, result in enumerate(results)]
     written = [
-        *_head(name, (), f"int INPUTS = {inputs}, SCALARS = {scalars}, OUTPUTS = {outputs}"),
+        *_head(name, (), f"int INPUTS = {inputs}, STRIDED = {strided}, SCALARS = {scalars}, OUTPUTS = {outputs}"),
         "    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {",
         *[f"        {line}" for line in lines], "    }", "};", "",
     ]  # fmt: skip
-    return Functor(name, "\n".join(written), (), inputs, outputs)
+    return Functor(name, "\n".join(written), (), inputs, outputs, strided=strided, scalars=scalars)
 
 
 def over_lists(name: str, outputs: Mapping[str, Expression], inputs: Sequence[str]) -> Functor:

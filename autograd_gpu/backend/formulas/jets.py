@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from .expression import Expression, constant, element
-from .lowering import lowered
+from .joined import Joined
+from .lowering import Operand, Program, lowered
 from .native.switch import Switch, switch_of
 
 MOST = 16  # rows of a stream, above which the passes run: a ufunc has 64 operands at most
@@ -47,6 +46,11 @@ class Form(NamedTuple):
     def derivatives(self) -> list[str]:
         """The names of f1 and f2, as far as they are read."""
         return ["f1", "f2"] if self.bends else ["f1"]
+
+
+def form_of(stream: Any, d: int, groups: Groups, bends: bool = True) -> Form:
+    """The form of a stream (..., S, h)."""
+    return Form(d, groups, stream.shape[-2] > d, bends)
 
 
 def _rows(letter: str, count: int) -> list[str]:
@@ -101,10 +105,47 @@ def pull(form: Form, needed: Needed) -> Switch | None:
     return switch_of("gradient of a stream", lowered(outputs, [*form.derivatives, *names, *_rows("g", form.leaving)]))
 
 
-def run_natively(d: int, groups: Groups, arriving: int, dtype: np.dtype) -> bool:
-    """Whether there is native code by now for the push of a stream behind a function that bends."""
-    switch = push(Form(d, groups, arriving > d, True))
-    return switch is not None and switch.is_ready(dtype)
+class Behind(NamedTuple):
+    """A function behind which a stream runs: the program of its factors, and whether a row is added to its operand.
+
+    The factors are f1, f2, and for gradients the derivatives of both by the operand.
+    """
+
+    factors: Program
+    values: tuple[float, ...]  # of the numbers of the program
+    shifted: bool
+
+    def start(self) -> tuple[Joined, list[Operand], int]:
+        """A program that computes the factors from its first inputs; the number of these."""
+        joined, s = Joined(), Operand("i", 0)
+        if self.shifted:
+            (s,) = joined.add(lowered([element("x") + element("row")], ["x", "row"]), [s, Operand("i", 1)])
+        return joined, joined.add(self.factors, [s], self.values), 1 + self.shifted
+
+    def push(self, form: Form) -> Switch | None:
+        """The rows behind the function from its operand, perhaps the row, and the rows of the stream."""
+        then = push(form)
+        if then is None:
+            return None
+        joined, factors, first = self.start()
+        count = first + form.arriving
+        rows = joined.add(then.program, [*factors, *[Operand("i", k) for k in range(first, count)]])
+        return switch_of("stream behind an activation", joined.program(count, 0, rows))
+
+    def pull(self, form: Form, own: int, stream: bool) -> Switch | None:
+        """So many times the gradient for the operand, and perhaps that for the stream."""
+        then = pull(form, Needed(own > 0, own > 0, stream))
+        if then is None:
+            return None
+        joined, factors, first = self.start()
+        factors, bends = factors[: 1 + form.bends], factors[2:]
+        count = first + form.arriving + form.leaving
+        made = joined.add(then.program, [*factors, *[Operand("i", k) for k in range(first, count)]])
+        if own:
+            bar1, bar2, *made = made
+            inner = lowered([element("a") * element("b") + element("c") * element("d")], [*"abcd"])
+            made = joined.add(inner, [bar1, bends[0], bar2, bends[1]]) * own + made
+        return switch_of("gradient of a stream behind an activation", joined.program(count, 0, made))
 
 
 def _halves(form: Form, t: Sequence[Expression], g: Sequence[Expression]) -> dict[int, Expression]:

@@ -178,7 +178,7 @@ class Family:
         defined(f"<op {name}>", self._source(order), scope)
         scope["formula"] = Written(self, products_of(order))
         if order:
-            scope["fused"].formula = Written(self, gradients_of(order))
+            scope["fused"].formula = scope["fused_cuda"].formula = Written(self, gradients_of(order))
         words = ("forward", "cuda", "formula", "fused", "fused_cuda")
         return {key: value for key, value in scope.items() if key in words or key.startswith("grad_")}
 

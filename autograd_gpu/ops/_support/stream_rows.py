@@ -14,6 +14,8 @@ from ...backend import kernels
 from ...backend.arrays.dtypes import HALF, float32
 from ...backend.cpu import rows as cpu_rows
 from ...backend.cpu import streams
+from ...backend.formulas import jets
+from ...backend.formulas.native.switch import Switch
 
 Array = Any
 
@@ -173,9 +175,13 @@ def _empty_stream(like: Array, lead: tuple[int, ...], count: int) -> Array:
 
 
 def pushed_by_blocks(
-    factors: Callable[[int, int], Any], stream: Array, lead: tuple[int, ...], d: int, groups: streams.Groups
-) -> Array:
-    """The stream behind a function whose derivatives in the rows i to j begin factors(i, j)."""
+    factors: Callable[[int, int], Any], stream: Array, lead: tuple[int, ...], d: int, groups: streams.Groups,
+    native: Switch | None = None, operands: Callable[[int, int], list[Array]] | None = None,
+) -> Array:  # fmt: skip
+    """The stream behind a function whose derivatives in the rows i to j begin factors(i, j).
+
+    native: code that computes it from operands(i, j) and the rows of the stream, in place of `factors` and the passes.
+    """
     source, out = as_rows(stream, lead, 2), _empty_stream(stream, lead, d + len(groups))
     target = as_rows(out, lead, 2)
 
@@ -186,8 +192,13 @@ def pushed_by_blocks(
         return out
 
     def work(i: int, j: int) -> None:
+        if native is not None and operands is not None:
+            given = [*operands(i, j), *streams.planes(source[i:j])]
+            if native(given, (), streams.planes(target[i:j])) is not None:
+                return
         f1, f2, *_ = factors(i, j)
         streams.push_block(f1, f2, source[i:j], target[i:j], d, groups)
 
-    cpu_rows.Blocks(rows, h, streams.block_size(stream, d, groups)).run(work)
+    block = streams.block_size(native or jets.push(jets.form_of(stream, d, groups)), stream.dtype)
+    cpu_rows.Blocks(rows, h, block).run(work)
     return out

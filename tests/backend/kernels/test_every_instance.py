@@ -127,8 +127,9 @@ def elementwise(on, dtype, _):
 
 def group(on, dtype, _):
     for shape in PAIR:
-        arrays = [*(normal(dtype, *shape) for _ in range(4)), normal(dtype, 1)]
-        results = kernels.group(functors.group()[0], [on(a) for a in arrays], [None] * 3)
+        arrays = [*(normal(dtype, *shape) for _ in range(2)), normal(dtype, shape[-1]), normal(dtype, shape[0], 1),
+                  normal(dtype, 1)]
+        results = kernels.group(functors.group()[0], [on(a) for a in arrays], [None] * 3, shape)
         near(results, references.group(*arrays), dtype)
 
 

@@ -86,7 +86,7 @@ def elementwise_gradient(name: str, g: Array, saved: Array, **attributes: Any) -
 
 
 def group(*arrays: Array) -> list[Array]:
-    """The results of `formula_functors.group`; the last array has one element."""
+    """The results of `formula_functors.group`; the arrays are broadcast."""
     g, h, y, a, s = [x.astype(wide(x.dtype)) for x in arrays]
     results = g * (1 - y * y), g * h * y * -2 + a, a / (1 + np.exp(-a)) * s - np.maximum(h, 0.5)
     return [result.astype(arrays[0].dtype) for result in results]
