@@ -7,7 +7,7 @@ import itertools
 import keyword
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,12 @@ class Program:
     """A function of the tensors of the arguments, or of saved values and tangents; it returns arrays.
 
     nodes: the instructions in order. parameters: the values that it gets, in order. returns: those that it returns.
+    shown: the roots of memory that somebody gets, so that constants there are made anew by each run.
     """
 
     def __init__(
         self, name: str, nodes: Sequence[graph.Node], parameters: Sequence[Value], returns: Sequence[Value],
-        outside: Iterable[Value],
+        outside: Iterable[Value], shown: Collection[int],
     ) -> None:  # fmt: skip
         self.nodes, self.returns = nodes, returns
         self._scope: dict[str, Any] = {
@@ -71,6 +72,7 @@ class Program:
         self._lines: dict[int, graph.Node] = {}
         self._written = {v.root for node in nodes for v in node.writes}
         self._outside = list(outside)
+        self._written |= {v.root for v in self._outside if v.kind == CONSTANT and v.root in shown}
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
@@ -347,8 +349,6 @@ class Program:
     def _SetGrad(self, node: graph.SetGrad) -> None:
         value = node.value
         array = "None" if value is None else self._names[value]
-        if value is not None and value.kind == CONSTANT and value.root not in self._written:
-            array = f"{array}.copy()"
         if not node.inside:
             self._set = {root: leaf for root, leaf in self._set.items() if leaf[0] is not node.tensor}
             if value is not None:

@@ -12,7 +12,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
-from .passes import dead, fused, recomputed, simplify
+from .passes import Facts, dead, fused, recomputed, simplify
 from .program import Program
 from .record import again
 
@@ -28,6 +28,10 @@ class Replay:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
         self.traced = len(trace.nodes)
         simplify(trace)
+        self._shown = Facts(trace).escaping
+        for v in trace.values:
+            if v.kind == CONSTANT and self._shown[v.root]:
+                v.keep()
         self._places = [v.place for v in trace.arguments]
         self._all = self._places == list(range(structure.num_leaves))  # whether all leaves are different tensors
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
@@ -62,7 +66,7 @@ class Replay:
         self._count = len(shown)
         returns = [*shown, *self.saved]
         nodes = fused(dead(forward, returns), returns)
-        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside)
+        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside, self._shown)
         self._backwards: dict[int, Program] = {}
         outside = {v.root for v in self._outside}
         self._writes_outside = any(v.root in outside for n in forward for v in n.writes)
@@ -151,7 +155,7 @@ class Replay:
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
         nodes = fused(dead(self.later, wanted), wanted)
         parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
-        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside)
+        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside, self._shown)
 
     def _root_of(self, i: int) -> int:
         value = self.trace.outputs[i].value
@@ -180,10 +184,6 @@ class Replay:
         if value.kind == GRAD or (setting is not None and not setting.inside):
             place, leaf = (-1, value.tensor) if setting is None else (setting.place, setting.tensor)
             return lambda leaves, array, results: _grad_of(leaf if place < 0 else leaves[place], array)
-        written = {v.root for n in self.trace.nodes for v in n.writes}
-        constant = {v.root for v in self._outside if v.kind == CONSTANT} - written
-        if value.root in constant:
-            return lambda leaves, array, results: wrap(array.copy())
         owner = next((v for v in self._outside if v.kind in (ARGUMENT, CAPTURED) and v.root == value.root), None)
         if owner is not None:
             kind = None if made._base is None else made._made

@@ -9,6 +9,7 @@ from .algebra import algebra
 from .common import common
 from .constants import constants
 from .dead import dead
+from .facts import Facts
 from .fuse import fused
 from .partition import recomputed
 
@@ -30,4 +31,4 @@ def show(title: str, trace: Trace) -> None:
         LOGGER.debug("%s: %d instructions\n%s", title, len(trace.nodes), "\n".join(map(str, trace.nodes)))
 
 
-__all__ = ["PASSES", "algebra", "common", "constants", "dead", "fused", "recomputed", "simplify"]
+__all__ = ["PASSES", "Facts", "algebra", "common", "constants", "dead", "fused", "recomputed", "simplify"]
