@@ -29,7 +29,7 @@ def requires_grad_of_an_argument(wrap):
 
 @case
 def numbers(wrap):
-    f = wrap(lambda x, n: (x * n, x + n))
+    f = wrap(lambda x, n: (x * n, x + n, (x > 0) * n, isinstance(n, bool)))
     return in_turns(f, [lambda i, n=n: (data(i), n) for n in (2, 2.0, True, 1, 0.0, -0.0, float("inf"))])
 
 
@@ -76,6 +76,32 @@ def shared_memory_of_arguments(wrap):
 
     return in_turns(f, [lambda i: (rows(i)[:4], rows(i + 9)[:4]), whole, part(1), part(2), lambda i: (rows(i), rows(i)),
                         lambda i: (x := rows(i), x), lambda i: (x := rows(i), x.detach())])  # fmt: skip
+
+
+@case
+def which_arguments_share_memory(wrap):
+    f = wrap(lambda x, y, z: (x.add_(1).sum(), y * 2, z.mul_(2) + y))
+
+    def of_three(one, other):
+        def make(i):
+            xs = [data(i + k) for k in range(3)]
+            xs[other] = xs[one].detach()
+            return xs
+
+        return make
+
+    return in_turns(f, [of_three(0, 1), of_three(1, 2), of_three(0, 2), lambda i: (x := data(i), x, x)])
+
+
+@case
+def one_leaf_twice_and_two_leaves_of_one_array(wrap):
+    f, log = wrap(lambda x, y: (x * y * 2).sum()), []
+    for i, twice in enumerate((True, True, True, True, False, False, True, False)):
+        x = data(i, requires_grad=True)
+        y = x if twice else x.detach().requires_grad_()
+        f(x, y).backward()
+        log.append(bits([x.grad, y.grad]))
+    return log
 
 
 @case
@@ -139,15 +165,24 @@ def hooks_around_calls(wrap):
 
 @case
 def hooks_of_cells_around_calls(wrap):
-    def pair(factor, power=1.0):
-        pack = ag.compile.inlineable(lambda t: t * factor)
-        return ag.autograd.graph.saved_tensors_hooks(pack, ag.compile.inlineable(lambda t: t))
+    class Method:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @ag.compile.inlineable
+        def pack(self, t):
+            return t * self.factor
+
+    def pairs(factor):
+        functions = (lambda t: t * factor, lambda t: t + factor, lambda t, n=factor: t * n, Method(factor).pack)
+        unpack = ag.compile.inlineable(lambda t: t)
+        return [(ag.compile.inlineable(f) if i < 3 else f, unpack) for i, f in enumerate(functions)]
 
     f, log = wrap(lambda x: x.exp().sum()), []
-    for factor in (2.0, 3.0, 2.0):
-        for i in range(4):
-            x = data(i, requires_grad=True)
-            with pair(factor):
+    for k in range(4):
+        for hooks in (*pairs(2.0), *pairs(3.0), *pairs(2)):
+            x = data(k, requires_grad=True)
+            with ag.autograd.graph.saved_tensors_hooks(*hooks):
                 y = f(x)
             y.backward()
             log.append(bits(x.grad))

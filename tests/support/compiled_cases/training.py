@@ -22,7 +22,7 @@ def grads_accumulate(wrap):
         if i == 7:
             w.grad = None
         if i == 9:
-            w.grad = w.grad.T.clone().T
+            w.grad = w.grad.T.contiguous().T
     return log
 
 
