@@ -21,7 +21,7 @@ class CompiledBackward(Node):
     """Computes the gradients of the tensors in `inputs` from those of the results.
 
     zeros               further inputs, whose gradient is zero by declaration
-    compute(gs, need)   the gradients as arrays, for the bits in `need`
+    compute(gs, need, release)  the gradients as arrays, for the bits in `need`; `release`: it is the last time
     again()             the results once more, with history, for derivatives of higher order
     """
 
@@ -56,9 +56,9 @@ class CompiledBackward(Node):
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         compute = self._checked()
-        grads: tuple[Any, ...] = compute(self._filled(g, lambda x: x), need)
         if release:
             self._compute = None
+        grads: tuple[Any, ...] = compute(self._filled(g, lambda x: x), need, release)
         return grads
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:

@@ -179,7 +179,7 @@ def _linked(fn: Any, structure: Any, given: Sequence[Any], leaves: Sequence[Any]
     known = [v.tensor for v, _ in trace.gradients]
     inputs = [original.get(id(x), x) for x in known]
 
-    def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
+    def compute(gs: list[Any], need: int, release: bool) -> tuple[Any, ...]:
         roots = [(out._node, out._nr, wrap(g)) for out, g in zip(inner, gs, strict=True)]
         wanted = [i for i in range(len(known)) if need >> i & 1]
         captures = [(known[i]._node, known[i]._nr, known[i]._array) for i in wanted]

@@ -94,7 +94,7 @@ class Replay:
         for place, make in self._makers:
             results.append(make(leaves, arrays[place] if place >= 0 else None, results))
         if self.trace.tangents:
-            self._link(leaves, given, results, arrays[self._count :], snapshot)
+            self._link(leaves, given, results, list(arrays[self._count :]), snapshot)
         return results[0] if self._simple else self._spec.unflatten(results)
 
     def _run(self, given: Sequence[Any]) -> Any:
@@ -117,20 +117,23 @@ class Replay:
 
         run_backward = self._runner(given, saved)
 
-        def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
+        def compute(gs: list[Any], need: int, release: bool) -> tuple[Any, ...]:
             program = self._backwards.get(need)
             if program is None:
                 program = self._backwards[need] = self._backward(need)
-            grads = iter(run_backward(program, gs))
+            grads = iter(run_backward(program, gs, release))
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
         run = again(self._fn, self._structure, leaves, numbers)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
-    def _runner(self, given: Sequence[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
-        """What runs a program of the backward of one call, with the gradients of its results."""
-        return lambda program, gs: program(*given, *saved, *gs)
+    def _runner(self, given: Sequence[Any], saved: list[Any]) -> Callable[[Program, list[Any], bool], Any]:
+        """What runs a program of the backward of one call, with the gradients of its results.
+
+        The program empties the list of what was saved, so that each array dies at its last use in the last run.
+        """
+        return lambda program, gs, release: program(*given, saved if release else saved.copy(), *gs)
 
     def backwards(self) -> list[Program]:
         """The programs of the backward outside: those that have run, else that of all gradients."""
@@ -154,8 +157,8 @@ class Replay:
         """The program for the gradients in `need`."""
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
         nodes = fused(dead(self.later, wanted), wanted)
-        parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
-        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside, self._shown)
+        parameters = [*self.trace.arguments, *(v for _, v in self.trace.tangents)]
+        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside, self._shown, self.saved)
 
     def _root_of(self, i: int) -> int:
         value = self.trace.outputs[i].value
