@@ -16,6 +16,7 @@ from .. import errors
 from ..backend.cuda import capture, runtime
 from ..backend.transfer import offload
 from ..core.graph.storage import bump_version, listen_to_writes, storage_of, version_of
+from ..core.interpret.tracing import refuse
 from ..core.saved import saved_tensor_hooks
 from ..core.saved.saved_tensor import KEPT, copied
 from ..core.tensor import Float8Tensor, Tensor, wrap, wrap_codes
@@ -235,5 +236,6 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     tensors = [tensor] if isinstance(tensor, Tensor) else list(tensor)
     if not all(isinstance(t, Tensor) for t in tensors):
         raise RuntimeError("increment_version expects each element of the iterable to be a tensor")
+    refuse("a version is incremented by hand", "write with in-place operations")
     for t in tensors:
         bump_version(t)

@@ -21,7 +21,7 @@ class CompiledBackward(Node):
     """Computes the gradients of the tensors in `inputs` from those of the results.
 
     zeros               further inputs, whose gradient is zero by declaration
-    compute(gs, need)   the gradients as arrays, for the bits in `need`
+    compute(gs, need, release)  the gradients as arrays, for the bits in `need`; `release`: it is the last time
     again()             the results once more, with history, for derivatives of higher order
     """
 
@@ -36,8 +36,8 @@ class CompiledBackward(Node):
         self._inputs, self._compute, self._again = list(inputs), compute, again
         self._homes = [t.device for t in results]
         # What the program reads of tensors that somebody outside can write to.
-        storages = {id(s): s for s in map(storage_of, kept) if s is not INFERENCE_STORAGE}
-        self._versions = [(s, s.version) for s in storages.values()]
+        storages = {id(s): (s, t.dtype, t.shape) for t in kept if (s := storage_of(t)) is not INFERENCE_STORAGE}
+        self._versions = [(s, s.version, dtype, shape) for s, dtype, shape in storages.values()]
         self.outputs = len(results)
         shapes, dtypes = tuple([t.shape for t in results]), tuple([t.dtype for t in results])
         self.shape, self.dtype = (shapes[0], dtypes[0]) if len(results) == 1 else (shapes, dtypes)
@@ -56,9 +56,9 @@ class CompiledBackward(Node):
 
     def run_raw(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
         compute = self._checked()
-        grads: tuple[Any, ...] = compute(self._filled(g, lambda x: x), need)
         if release:
             self._compute = None
+        grads: tuple[Any, ...] = compute(self._filled(g, lambda x: x), need, release)
         return grads
 
     def run_recorded(self, g: Any, need: int, release: bool) -> tuple[Any, ...]:
@@ -89,9 +89,9 @@ class CompiledBackward(Node):
         """What computes the gradients; RuntimeError if it was freed, or if what it reads was written to."""
         if self._compute is None:
             raise errors.freed_twice()
-        for storage, version in self._versions:
+        for storage, version, dtype, shape in self._versions:
             if storage.version != version:
-                raise errors.modified_in_place("Tensor", (), "", storage.version, version)
+                raise errors.modified_in_place(str(dtype), shape, "", storage.version, version)
         return self._compute
 
     def _filled(self, g: Any, of: Callable[[Any], Any]) -> list[Any]:

@@ -33,7 +33,8 @@ UFUNCS = {
 # Activations that are one ufunc, with its second operand.
 ACTIVATING: dict[str, tuple[str, float | None]] = {"relu": ("maximum", 0.0), "tanh": ("tanh", None)}
 # Ops whose results are new memory, which nobody else knows.
-FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation"))
+FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
+                   "packed_codes", "packed_scaled", "unpacked"))
 
 
 class Writer(Protocol):

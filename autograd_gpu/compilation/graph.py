@@ -47,6 +47,11 @@ class Value:
     fixed: bool = False
     _known: tuple[int, bool] | None = None  # root and is_whole of the array that `forget` has dropped
 
+    def keep(self) -> None:
+        """Puts a copy in the place of the array of a constant, which whoever got it from a traced call may write to."""
+        self._known = self.root, self.is_whole
+        self.array = self.content = self.content.copy("K")
+
     def forget(self) -> None:
         """Drops the array of the trace, and leaves one element with its shape and strides in its place."""
         if self._known is None:

@@ -24,7 +24,7 @@ class Unfit(Exception):
 
 def key_of(leaves: Sequence[Any], spec: Any, hooks: Any) -> Any:
     """The key, with what it has of saved-tensor hooks; Unfit if there is none."""
-    words = [_tensor_word(x) if isinstance(x, Tensor) else _word(x) for x in leaves]
+    words = [_tensor_word(x) if isinstance(x, Tensor) else word(x) for x in leaves]
     key = (spec, hooks, *modes(), *words, *shared_memory(leaves))
     try:
         hash(key)
@@ -76,7 +76,8 @@ def matcher(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], bool] | None:
     return function
 
 
-def _word(x: Any) -> Any:
+def word(x: Any) -> Any:
+    """What tells a value that is no tensor from others: 1 from True, 0.0 from -0.0."""
     return type(x), x.hex() if type(x) is float else x
 
 
@@ -90,8 +91,8 @@ def _tensor_word(x: Tensor) -> Any:
     return named, array.shape, array.strides, array.dtype, home, x.requires_grad, x.is_inference()
 
 
-def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
-    """(i, j, distance of the addresses) for leaves that share memory."""
+def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int, bool], ...]:
+    """(i, j, distance of the addresses, whether they are one tensor) for leaves that share memory."""
     arrays = [(i, x._array) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
     if len(arrays) < 2 or (all(type(a) is not np.ndarray or a.base is None for _, a in arrays)
                            and len({root_of(a) for _, a in arrays}) == len(arrays)):
@@ -101,5 +102,5 @@ def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
     for n, (i, a, begin, end) in enumerate(extents):
         for j, b, other_begin, other_end in extents[n + 1 :]:
             if a is b or (begin < other_end and other_begin < end):
-                found.append((i, j, -1 if a is b else strides.address(b) - strides.address(a)))
+                found.append((i, j, strides.address(b) - strides.address(a), leaves[i] is leaves[j]))
     return tuple(found)

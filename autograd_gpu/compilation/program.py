@@ -7,7 +7,7 @@ import itertools
 import keyword
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from .passes.plan import GRAIN, Plan
 _serial = itertools.count()
 # Names that the text of a program uses itself; values get others.
 _OWN = frozenset(("np", "asarray", "generic", "row_major", "set_grad", "write", "wrap", "RAW", "frame", "frames",
-                  "new_frame", "observers", "count", "extras", "_"))
+                  "new_frame", "observers", "count", "extras", "saved", "_"))
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
 
 
@@ -54,11 +54,13 @@ class Program:
     """A function of the tensors of the arguments, or of saved values and tangents; it returns arrays.
 
     nodes: the instructions in order. parameters: the values that it gets, in order. returns: those that it returns.
+    shown: the roots of memory that somebody gets, so that constants there are made anew by each run. saved: values
+    that it gets in a list, behind the arguments, and takes out of it, so that they die at their last use.
     """
 
     def __init__(
         self, name: str, nodes: Sequence[graph.Node], parameters: Sequence[Value], returns: Sequence[Value],
-        outside: Iterable[Value],
+        outside: Iterable[Value], shown: Collection[int], saved: Sequence[Value] | None = None,
     ) -> None:  # fmt: skip
         self.nodes, self.returns = nodes, returns
         self._scope: dict[str, Any] = {
@@ -71,11 +73,12 @@ class Program:
         self._lines: dict[int, graph.Node] = {}
         self._written = {v.root for node in nodes for v in node.writes}
         self._outside = list(outside)
+        self._written |= {v.root for v in self._outside if v.kind == CONSTANT and v.root in shown}
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
         emitters = [emitter_of(node) for node in nodes]
-        fixed = self._written | {v.root for v in (*self._outside, *parameters)}
+        fixed = self._written | {v.root for v in (*self._outside, *parameters, *(saved or ()))}
         fresh = {v for n in nodes if isinstance(n, graph.Call) and n.op.name in FRESH for v in n.outs}
         self.plan = Plan(nodes, emitters, returns, fixed, fresh)
         self._emitters, self._once = emitters, self._views_made_once()
@@ -83,14 +86,22 @@ class Program:
         self._products = [shape for emitter in emitters if emitter is not None for shape in emitter.products]
         self._groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in nodes)
         self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
-        self.run = self._write(name, parameters)
+        self.run = self._write(name, parameters, saved)
 
     # ---- text --------------------------------------------------------------------------------------
 
-    def _write(self, name: str, parameters: Sequence[Value]) -> Callable[..., Any]:
+    def _write(self, name: str, parameters: Sequence[Value], saved: Sequence[Value] | None) -> Callable[..., Any]:
         w = self._w
-        w(f"def {name}({', '.join(self._parameter(v) for v in parameters)}):")
+        names = [self._parameter(v) for v in parameters]
+        if saved is not None:
+            names.insert(len(self._arguments), "saved")
+        w(f"def {name}({', '.join(names)}):")
         w.depth = 1
+        if saved:
+            read = {v for node in self.nodes for v in node.reads}.union(self.returns)
+            self._names.update((v, _identifier(v.name)) for v in saved)
+            w(f"{', '.join(self._names[v] if v in read else '_' for v in saved)}, = saved")
+            w("saved.clear()")
         for v in parameters:
             if v.kind == ARGUMENT:
                 self._names[v] = _identifier(v.name)
@@ -347,8 +358,6 @@ class Program:
     def _SetGrad(self, node: graph.SetGrad) -> None:
         value = node.value
         array = "None" if value is None else self._names[value]
-        if value is not None and value.kind == CONSTANT and value.root not in self._written:
-            array = f"{array}.copy()"
         if not node.inside:
             self._set = {root: leaf for root, leaf in self._set.items() if leaf[0] is not node.tensor}
             if value is not None:

@@ -130,7 +130,12 @@ def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
         tangent = wrap(make(o.tensor.device, "ones", o.tensor.shape, o.tensor.dtype))
         tracer.tangents.append((i, tracer.new("tangent", TANGENT, tangent._array, place=i)))
         roots.append((o.tensor._node, o.tensor._nr, tangent))
-    leaves = [v for v in tracer.values.values() if v.kind in (ARGUMENT, CAPTURED) and v.tensor._fn is not None]
+    leaves = [v for v in tracer.values.values() if v.kind in (ARGUMENT, CAPTURED) and v.tensor.requires_grad]
+    ends = {v.tensor._node for v in leaves}
+    if ends.intersection(behind(child for node in ends for child in node.edges)):
+        tracer.refuse("a tensor from outside was computed from another one that the function uses, too",
+                      "compile what encloses both, or pass one as an argument")
+        return
     captures = [(v.tensor._node, v.tensor._nr, v.array) for v in leaves]
     tracer.phase = OUTSIDE
     freed = [_is_freed(o.tensor._node) for _, o in made]
@@ -174,7 +179,7 @@ def _linked(fn: Any, structure: Any, given: Sequence[Any], leaves: Sequence[Any]
     known = [v.tensor for v, _ in trace.gradients]
     inputs = [original.get(id(x), x) for x in known]
 
-    def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
+    def compute(gs: list[Any], need: int, release: bool) -> tuple[Any, ...]:
         roots = [(out._node, out._nr, wrap(g)) for out, g in zip(inner, gs, strict=True)]
         wanted = [i for i in range(len(known)) if need >> i & 1]
         captures = [(known[i]._node, known[i]._nr, known[i]._array) for i in wanted]

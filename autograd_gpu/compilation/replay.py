@@ -12,7 +12,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
-from .passes import dead, fused, recomputed, simplify
+from .passes import Facts, dead, fused, recomputed, simplify
 from .program import Program
 from .record import again
 
@@ -28,6 +28,10 @@ class Replay:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
         self.traced = len(trace.nodes)
         simplify(trace)
+        self._shown = Facts(trace).escaping
+        for v in trace.values:
+            if v.kind == CONSTANT and self._shown[v.root]:
+                v.keep()
         self._places = [v.place for v in trace.arguments]
         self._all = self._places == list(range(structure.num_leaves))  # whether all leaves are different tensors
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
@@ -62,7 +66,7 @@ class Replay:
         self._count = len(shown)
         returns = [*shown, *self.saved]
         nodes = fused(dead(forward, returns), returns)
-        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside)
+        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside, self._shown)
         self._backwards: dict[int, Program] = {}
         outside = {v.root for v in self._outside}
         self._writes_outside = any(v.root in outside for n in forward for v in n.writes)
@@ -90,7 +94,7 @@ class Replay:
         for place, make in self._makers:
             results.append(make(leaves, arrays[place] if place >= 0 else None, results))
         if self.trace.tangents:
-            self._link(leaves, given, results, arrays[self._count :], snapshot)
+            self._link(leaves, given, results, list(arrays[self._count :]), snapshot)
         return results[0] if self._simple else self._spec.unflatten(results)
 
     def _run(self, given: Sequence[Any]) -> Any:
@@ -113,20 +117,23 @@ class Replay:
 
         run_backward = self._runner(given, saved)
 
-        def compute(gs: list[Any], need: int) -> tuple[Any, ...]:
+        def compute(gs: list[Any], need: int, release: bool) -> tuple[Any, ...]:
             program = self._backwards.get(need)
             if program is None:
                 program = self._backwards[need] = self._backward(need)
-            grads = iter(run_backward(program, gs))
+            grads = iter(run_backward(program, gs, release))
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
         run = again(self._fn, self._structure, leaves, numbers)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
-    def _runner(self, given: Sequence[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
-        """What runs a program of the backward of one call, with the gradients of its results."""
-        return lambda program, gs: program(*given, *saved, *gs)
+    def _runner(self, given: Sequence[Any], saved: list[Any]) -> Callable[[Program, list[Any], bool], Any]:
+        """What runs a program of the backward of one call, with the gradients of its results.
+
+        The program empties the list of what was saved, so that each array dies at its last use in the last run.
+        """
+        return lambda program, gs, release: program(*given, saved if release else saved.copy(), *gs)
 
     def backwards(self) -> list[Program]:
         """The programs of the backward outside: those that have run, else that of all gradients."""
@@ -150,8 +157,8 @@ class Replay:
         """The program for the gradients in `need`."""
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
         nodes = fused(dead(self.later, wanted), wanted)
-        parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
-        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside)
+        parameters = [*self.trace.arguments, *(v for _, v in self.trace.tangents)]
+        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside, self._shown, self.saved)
 
     def _root_of(self, i: int) -> int:
         value = self.trace.outputs[i].value
@@ -180,10 +187,6 @@ class Replay:
         if value.kind == GRAD or (setting is not None and not setting.inside):
             place, leaf = (-1, value.tensor) if setting is None else (setting.place, setting.tensor)
             return lambda leaves, array, results: _grad_of(leaf if place < 0 else leaves[place], array)
-        written = {v.root for n in self.trace.nodes for v in n.writes}
-        constant = {v.root for v in self._outside if v.kind == CONSTANT} - written
-        if value.root in constant:
-            return lambda leaves, array, results: wrap(array.copy())
         owner = next((v for v in self._outside if v.kind in (ARGUMENT, CAPTURED) and v.root == value.root), None)
         if owner is not None:
             kind = None if made._base is None else made._made

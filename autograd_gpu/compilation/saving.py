@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..modes import MODES, SAVING
-from .key import Unfit
+from .key import Unfit, word
 
 
 def hooks_word() -> Any:
@@ -31,8 +31,9 @@ def _word(hook: Any) -> Any:
     code = getattr(hook, "__code__", None)
     if code is None or owner is not hook:
         return hook
-    cells = [cell.cell_contents for cell in hook.__closure__ or ()]
-    return code, hook.__defaults__, *[(type(x), x) for x in cells]
+    held = [cell.cell_contents for cell in hook.__closure__ or ()]
+    held += [*(hook.__defaults__ or ()), *(hook.__kwdefaults__ or {}).values()]
+    return code, *map(word, held)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from ..core.interpret.interpreters import below
 from ..core.interpret.tracing import MODULE_CLASSES, Tracing
 from ..core.tensor import Float8Tensor, Parameter, Tensor, wrap
 from ..core.thread_state import THREAD
+from ..modes import GRAD_OFF, MODES
 from . import graph
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, RESULT, CompileError, Value
 from .watching import Watch
@@ -109,8 +110,12 @@ class Tracer(Tracing):
             return self.new("param", CAPTURED, array, tensor=x, node=x._fn)
         owner = self._owner_of_grad(x)
         if owner is not None:
+            if _has_history(x) and not MODES.bits & GRAD_OFF:
+                self.refuse("a .grad that has a history is used", "detach() it")
             return self.new("grad", GRAD, array, tensor=owner)
-        return self.new("const", CONSTANT, array, tensor=x, content=array.copy(), node=x._fn, fixed=True)
+        if _has_history(x):  # its gradient goes on outside
+            return self.new("outside", CAPTURED, array, tensor=x, node=x._fn)
+        return self.new("const", CONSTANT, array, tensor=x, content=array.copy("K"), node=x._fn, fixed=True)
 
     def _adopt(self, known: Value, x: TensorBase) -> None:
         """Makes x the tensor of a value from outside that was met by an alias first, if x gets gradients."""
@@ -313,6 +318,10 @@ class Tracer(Tracing):
 def _is_leaf(x: TensorBase) -> bool:
     """Whether x is a parameter, or a leaf that requires grad."""
     return isinstance(x, Parameter) or type(x._fn) is AccumulateGrad
+
+
+def _has_history(x: TensorBase) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
 
 
 def options_of(optimizer: Any) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import gc
+import inspect
 import sys
 import sysconfig
 import types
@@ -30,14 +31,18 @@ _STDLIB, _SITE = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages"
 # The top packages whose code is none of the user's: this one, and what it calls.
 _OURS = frozenset((_PACKAGE, "numpy", "scipy", "cupy", "cupyx", "threadpoolctl", "opt_einsum", "ml_dtypes",
                    "llvmlite"))
-_LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW"))
+_LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW", "STORE_FAST_LOAD_FAST",
+                    "LOAD_FAST_BORROW_LOAD_FAST_BORROW"))
+_GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "LOAD_NAME"))
 _CELLS = frozenset(("LOAD_DEREF", "STORE_DEREF", "LOAD_FROM_DICT_OR_DEREF"))
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"))
 _NOTHING = frozenset(("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"))
 _PLAIN = (bool, int, float, str, bytes, type(None), complex)
+_CONTAINERS = (list, dict, set, deque, tuple)
 _IMPORTS = frozenset(("_find_and_load", "_find_spec"))
 MISSING = object()
 LONGEST = 1000  # elements of a container that are taken down
+DEEPEST = 4  # containers and attributes, one in another, in which names of attributes are looked for
 
 
 class Item:
@@ -131,9 +136,11 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def snapshot(x: Any, depth: int = 3) -> Any:
-    """The elements of a list, dict, set or deque, with those of the containers among them; None for anything else."""
-    if not isinstance(x, (list, dict, set, deque)) or not depth:
+    """The elements of a container, with those of the containers among them; None for anything else."""
+    if not isinstance(x, _CONTAINERS) or not depth:
         return None
+    if isinstance(x, tuple) and not any(isinstance(part, _CONTAINERS) for part in x):
+        return None  # compared as it is
     if len(x) > LONGEST:
         return [len(x)]
     elements = [part for item in x.items() for part in item] if isinstance(x, dict) else list(x)
@@ -161,31 +168,43 @@ def is_ours(filename: str) -> bool:
 
 
 @functools.lru_cache(10_000)
-def chains_of(code: types.CodeType) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What code names: ("global x", ("a", "b")) for the global x.a.b; "cell x" and "local x" in the same way."""
+def chains_of(code: types.CodeType) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
+    """What code names: ("global x", ("a", "b")) for the global x.a.b; "cell x" and "local x" in the same way.
+
+    The second part has the names of the attributes of anything else: variables, elements, results of calls.
+    """
     found: dict[tuple[str, tuple[str, ...]], None] = {}
+    loose: dict[str, None] = {}
+    arguments = _arguments_of(code)
     root: str = ""
     path: tuple[str, ...] = ()
     for instruction in dis.get_instructions(code):
         name, value = instruction.opname, instruction.argval
         if name in _NOTHING:
             continue
-        if name in _ATTRIBUTES and root:
+        if name in _ATTRIBUTES:
             path = (*path, value)
-            found[root, path] = None
+            if not root:
+                loose[value] = None
             continue
+        if root:
+            found[root, path] = None
         root, path = "", ()
-        if name in ("LOAD_GLOBAL", "STORE_GLOBAL", "LOAD_NAME"):
+        if name in _GLOBALS:
             root = f"global {value}"
         elif name in _CELLS and value in code.co_freevars:
             root = f"cell {value}"
-        elif name in _LOADS:
-            variable = value[-1] if isinstance(value, tuple) else value
-            root = f"local {variable}" if variable in code.co_varnames[: code.co_argcount] else ""
-            continue
-        if root:
-            found[root, ()] = None
-    return tuple(found)
+        elif name in _CELLS or name in _LOADS:
+            variables = value if isinstance(value, tuple) else (value,)
+            known = [f"local {variable}" for variable in variables if variable in arguments]
+            found.update(((local, ()), None) for local in known[:-1])
+            root = known[-1] if variables[-1] in arguments else ""
+    return tuple(found), tuple(loose)
+
+
+def _arguments_of(code: types.CodeType) -> tuple[str, ...]:
+    flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]
 
 
 class Watch:
@@ -214,16 +233,28 @@ class Watch:
 
     def function(self, fn: Any) -> None:
         """Takes down the cells of a function, and what a bound method or a partial holds."""
+        given: list[Any] = []
         while isinstance(fn, functools.partial):
-            for part in (*fn.args, *fn.keywords.values()):
-                self.function(part)
+            given += [*fn.args, *fn.keywords.values()]
             fn = fn.func
+        for part in given:
+            self.function(part)
         fn = getattr(fn, "__func__", fn)
-        if not isinstance(fn, types.FunctionType) or id(fn) in self._functions or _is_library(fn):
+        if not isinstance(fn, types.FunctionType) or _is_library(fn):
+            return
+        self._content(given, f"an argument of {fn.__name__}")
+        if id(fn) in self._functions:
             return
         self._functions[id(fn)] = fn
+        self._content([*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()], f"a default of {fn.__name__}")
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             self.function(self._kept(CellItem(cell, None, name)))
+
+    def _content(self, parts: list[Any], name: str) -> None:
+        """Takes down what is in the containers among some values that stay the same objects."""
+        for part in parts:
+            if isinstance(part, _CONTAINERS):
+                self._kept(Item({name: part}, name, name))
 
     def _event(self, frame: types.FrameType, event: str, argument: Any) -> None:
         if self._before is not None:
@@ -263,35 +294,73 @@ class Watch:
             attributes = _instance_dict(variables.get(code.co_varnames[0]))
             if attributes == {}:
                 self._made[id(attributes)] = attributes
-        for root, path in chains_of(code):
+        chains, loose = chains_of(code)
+        seen: set[int] = set()
+        for root, path in chains:
             kind, _, name = root.partition(" ")
             if kind == "global":
                 if name in frame.f_globals or name not in frame.f_builtins:
-                    self._follow(self._kept(Item(frame.f_globals, name, name)), path, name)
+                    self._follow(self._kept(Item(frame.f_globals, name, name)), path, name, loose, seen)
             elif name in variables:
-                self._follow(variables[name], path, name)
+                self._follow(variables[name], path, name, loose, seen)
 
-    def _follow(self, value: Any, path: tuple[str, ...], name: str) -> None:
-        """Takes down the attributes along a path."""
+    def _follow(self, value: Any, path: tuple[str, ...], name: str, loose: tuple[str, ...], seen: set[int]) -> None:
+        """Takes down the attributes along a path, and those of what is at its end with names of `loose`."""
         self.function(value)
         for attribute in path:
-            if value is MISSING or isinstance(value, (TensorBase, *_PLAIN, np.ndarray)):
-                return
-            if isinstance(value, types.ModuleType) and (
-                value.__name__.partition(".")[0] in _OURS or is_ours(getattr(value, "__file__", None) or "<frozen")
-            ):
-                return
             name = f"{name}.{attribute}"
-            items = _attribute(value, attribute, name)
-            values = [item.expected if id(item.container) in self._made else self._kept(item) for item in items]
-            if not values or items[-1].expected is MISSING:
+            value = self._attribute(value, attribute, name)
+            if value is MISSING:
                 return
-            value = values[-1]
-            self.function(value)
+        if loose:
+            self._within(value, loose, name, seen, DEEPEST)
+
+    def _attribute(self, value: Any, attribute: str, name: str) -> Any:
+        """Takes down an attribute of an object; MISSING if there is none, or nothing to take down."""
+        if not _has_state(value):
+            return MISSING
+        items = _attribute(value, attribute, name)
+        values = [item.expected if id(item.container) in self._made else self._kept(item) for item in items]
+        if not values or items[-1].expected is MISSING:
+            return MISSING
+        self.function(values[-1])
+        return values[-1]
+
+    def _within(self, value: Any, names: tuple[str, ...], name: str, seen: set[int], depth: int) -> None:
+        """Takes down attributes of an object, and of those that it holds, which code can reach by a variable."""
+        if not depth or id(value) in seen or not _has_state(value):
+            return
+        seen.add(id(value))
+        for part in _parts(value):
+            self._within(part, names, name, seen, depth - 1)
+        if not isinstance(value, (*_CONTAINERS, types.FunctionType, types.BuiltinFunctionType)):
+            for attribute in names:
+                items = _attribute(value, attribute, name)
+                if items and items[-1].expected is not MISSING:
+                    held = self._attribute(value, attribute, f"{name}.{attribute}")
+                    self._within(held, names, f"{name}.{attribute}", seen, depth - 1)
 
     def _kept(self, item: Item) -> Any:
         """The value at the first time."""
         return self.items.setdefault((id(item.container), item.key), item).expected
+
+
+def _has_state(value: Any) -> bool:
+    """Whether the attributes of a value can tell calls apart: it is no plain value, no tensor, and not the library."""
+    if value is MISSING or isinstance(value, (TensorBase, *_PLAIN, np.ndarray)):
+        return False
+    return not isinstance(value, types.ModuleType) or not (
+        value.__name__.partition(".")[0] in _OURS or is_ours(getattr(value, "__file__", None) or "<frozen")
+    )
+
+
+def _parts(value: Any) -> list[Any]:
+    """The elements of a container; of a module of nn its children."""
+    if isinstance(value, _CONTAINERS):
+        return list(value.values() if isinstance(value, dict) else value) if len(value) <= LONGEST else []
+    children = [cls for cls in MODULE_CLASSES if isinstance(value, cls)]
+    held = (_instance_dict(value) or {}).values() if children else ()
+    return [part for part in held if isinstance(part, (*children, *_CONTAINERS))]
 
 
 def _attribute(owner: Any, attribute: str, name: str) -> list[Item]:

@@ -88,12 +88,12 @@ class Held:
 
     __slots__ = ("__weakref__", "given", "owner", "saved", "thread")
 
-    def __init__(self, given: Sequence[Any], saved: Sequence[Any], owner: StaticProgram | None) -> None:
+    def __init__(self, given: Sequence[Any], saved: list[Any], owner: StaticProgram | None) -> None:
         self.given, self.saved, self.owner, self.thread = given, saved, owner, threading.get_ident()
 
     def leave(self) -> None:
         """Copies what lies in the graph's memory."""
-        self.saved, self.owner = Copies(self.saved)(runtime.current.stream()), None
+        self.saved, self.owner = list(Copies(self.saved)(runtime.current.stream())), None
 
 
 class StaticProgram:
@@ -149,7 +149,7 @@ class StaticProgram:
         self.pool.order(stream)
         for static, g in zip(self._tangents, gs, strict=True):
             copied(g, static, stream)
-        given = [*self.inputs, *self.saved, *self._tangents]
+        given = [*self.inputs, list(self.saved), *self._tangents]
         if program not in self._backwards:
             self._backwards[program] = None  # warm
             arrays = program(*given)
@@ -255,22 +255,22 @@ class GraphedReplay(Replay):
     def _warn(self) -> None:
         warn_user(f"{self._name} runs without a CUDA graph: {self._unfit}")
 
-    def _runner(self, given: Sequence[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
+    def _runner(self, given: Sequence[Any], saved: list[Any]) -> Callable[[Program, list[Any], bool], Any]:
         held = Held(given, saved, self._last)
         if self._last is not None:
             self._pending = weakref.ref(held)
 
-        def run(program: Program, gs: list[Any]) -> Any:
+        def run(program: Program, gs: list[Any], release: bool) -> Any:
             owner = held.owner
             if owner is None:
-                return program(*held.given, *held.saved, *gs)
+                return program(*held.given, held.saved if release else list(held.saved), *gs)
             if capture.is_capturing() or held.thread != threading.get_ident():
-                return program(*owner.inputs, *held.saved, *gs)
+                return program(*owner.inputs, list(held.saved), *gs)
             try:
                 return owner.backward(program, gs)
             except CaptureError as error:
                 self._refuse(f"its backward: {error}")
-                return program(*owner.inputs, *held.saved, *gs)
+                return program(*owner.inputs, list(held.saved), *gs)
 
         return run
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import backend as arrays
 from ..backend.cuda import runtime
+from ..core.interpret.tracing import refuse
 from ..missing_names import warn_once
 from . import checks
 from .engines.base import Engine
@@ -86,6 +87,7 @@ class ProcessGroup:
 
         matched: whether all ranks of the group call it, unlike send.
         """
+        refuse("a collective communicates", "call it outside of the compiled function")
         self.begun += matched
         call = Call(function, self.begun, self.group_name, self.ranks, detail)
         self.watch.begin(call)

@@ -9,11 +9,13 @@ from .algebra import algebra
 from .common import common
 from .constants import constants
 from .dead import dead
+from .facts import Facts
 from .fuse import fused
 from .partition import recomputed
+from .unpacking import unpacking
 
 LOGGER = logging.getLogger("autograd_gpu.compilation")
-PASSES = (constants, common, algebra, common)
+PASSES = (constants, common, algebra, common, unpacking)
 
 
 def simplify(trace: Trace) -> None:
@@ -30,4 +32,4 @@ def show(title: str, trace: Trace) -> None:
         LOGGER.debug("%s: %d instructions\n%s", title, len(trace.nodes), "\n".join(map(str, trace.nodes)))
 
 
-__all__ = ["PASSES", "algebra", "common", "constants", "dead", "fused", "recomputed", "simplify"]
+__all__ = ["PASSES", "Facts", "algebra", "common", "constants", "dead", "fused", "recomputed", "simplify", "unpacking"]

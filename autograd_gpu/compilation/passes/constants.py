@@ -14,7 +14,7 @@ def constants(trace: Trace) -> list[Node]:
     for node in trace.nodes:
         if isinstance(node, Call) and is_pure(node) and (_is_filled(node) or all(
             v.kind == CONSTANT and v.root not in facts.written for v in node.reads
-        )) and all(v.root not in facts.written for v in node.made()):  # fmt: skip
+        )) and not any(v.root in facts.written or (node.op.view and facts.escaping[v.root]) for v in node.made()):
             for v in node.made():
                 if v.kind == RESULT:
                     v.kind, v.content = CONSTANT, v.array

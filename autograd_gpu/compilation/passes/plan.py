@@ -8,7 +8,7 @@ of a run at most an eighth above that of the instructions in order, each result 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ class Plan:
         self, nodes: Sequence[Node], emitters: Sequence[Any], returns: Iterable[Value], fixed: set[int],
         fresh: set[Value],
     ) -> None:  # fmt: skip
-        self.root = roots(nodes)
+        self.root = roots(nodes, fresh)
         self._fixed, self._fresh = {self.root.get(r, r) for r in fixed}, fresh
         self._last = self.last_uses(nodes, returns)
         self._escaping = self.escaping(nodes, returns)
@@ -148,7 +148,7 @@ class Plan:
         return most
 
 
-def roots(nodes: Sequence[Node]) -> dict[int, int]:
+def roots(nodes: Sequence[Node], fresh: Container[Value]) -> dict[int, int]:
     """By root in the trace: the root in a run, of memory that a run may share though the trace did not.
 
     A pass may have put the memory of one call in the place of another one's, of which a view was made.
@@ -162,7 +162,7 @@ def roots(nodes: Sequence[Node]) -> dict[int, int]:
 
     for node in nodes:
         for v in node.made():
-            if not v.is_whole:
+            if not v.is_whole and v not in fresh:
                 for u in node.reads:
                     a, b = find(v.root), find(u.root)
                     if a != b:

@@ -167,7 +167,8 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """
     limit = float(clip_value)
     if MODES.stack and (level := tracer()) is not None:
-        listed, grads = _as_list(parameters), _gradients(parameters)
+        listed = _as_list(parameters)
+        grads = _gradients(listed)
         level.routine(f"clip_grad_value_ to {limit!r}", lambda: clip_grad_value_(listed, limit), grads, grads)
         return
     with no_grad():
