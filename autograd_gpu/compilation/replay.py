@@ -14,7 +14,7 @@ from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
 from .passes import dead, fused, recomputed, simplify
 from .program import Program
-from .record import again
+from .record import again, read_from_outside
 
 Make = Callable[[Sequence[Any], Any, Sequence[Any]], Any]  # of the leaves, the array and the results before: a result
 
@@ -38,6 +38,7 @@ class Replay:
         at = {v: i for i, v in enumerate(shown)}
         self._makers = [(-1 if o.value is None else at.get(o.value, -1), self._maker(i, o))
                         for i, o in enumerate(trace.outputs)]
+        self._outside_read = read_from_outside(trace) if trace.tangents else []
         trace.grads_at_entry, trace.guards = {}, []
         for output in trace.outputs:
             output.tensor = None
@@ -121,7 +122,7 @@ class Replay:
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
-        run = again(self._fn, self._structure, leaves, numbers)
+        run = again(self._fn, self._structure, leaves, numbers, self._outside_read)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
     def _runner(self, given: Sequence[Any], saved: Sequence[Any]) -> Callable[[Program, list[Any]], Any]:
