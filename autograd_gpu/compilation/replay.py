@@ -75,13 +75,14 @@ class Replay:
         self._behind: list[list[tuple[int, Any]]] = [
             [(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values] for values in behind
         ]
-        self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
+        draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
+        self._redraws = draws and bool(trace.tangents) and not trace.freed  # the same numbers for higher derivatives
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Runs the program with these leaves of the arguments."""
         given = leaves if self._all else [leaves[place] for place in self._places]
         snapshot = None
-        if self._draws and self.trace.tangents:
+        if self._redraws:
             snapshot = GeneratorSnapshot()
             with snapshot:
                 arrays = self._run(given)
