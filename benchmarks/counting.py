@@ -27,6 +27,12 @@ def count_ours(ag: ModuleType, call: Call) -> tuple[Counter[Shape], int]:
     return Counter(counted.matmuls), sum(counted.launches.values())
 
 
+def counts_of_ours(ag: ModuleType, call: Call, device: str) -> dict[str, int]:
+    """The products of one call, and on CUDA its launches, as a report has them."""
+    products, launches = count_ours(ag, call)
+    return {"products": products.total()} | ({} if device == "cpu" else {"launches": launches})
+
+
 def count_torch(torch: ModuleType, call: Call) -> tuple[Counter[Shape], int]:
     """Products by shape and ATen calls of one call, seen below autograd and torch.func."""
     from torch.utils._python_dispatch import TorchDispatchMode

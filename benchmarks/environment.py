@@ -14,7 +14,7 @@ from typing import Any
 from autograd_gpu.backend.cpu import blas
 from autograd_gpu.info import cores, cpu_model
 
-PACKAGES = ("autograd_gpu", "numpy", "torch", "jax", "jaxlib", "cupy-cuda12x", "cupy-cuda13x")
+PACKAGES = ("autograd_gpu", "numpy", "torch", "jax", "jaxlib", "cupy-cuda12x", "cupy-cuda13x", "llvmlite")
 # Variables that change how fast a product is: OPENBLAS_CORETYPE=Haswell halved it on an AVX-512 machine.
 PREFIXES = ("OPENBLAS_", "OMP_", "MKL_", "XLA_")
 

@@ -25,6 +25,7 @@ from autograd_gpu.formulas import families
 
 from .common import make_parser, require_agreement, run_workload
 from .peers import load_peers
+from .replayed import compiling_at_once
 from .report import NUMPY_CODE, OURS, Report
 from .timing import Call, Contender, host_clock, interleave
 
@@ -42,16 +43,6 @@ def numpy_clock(call: Call, count: int) -> float:
     """Seconds that `count` calls take without native code."""
     with switch.numpy_code_alone():
         return host_clock(call, count)
-
-
-@contextmanager
-def compiling_at_once() -> Iterator[None]:
-    """Native code is compiled at the first call of a formula."""
-    before, (switch.LOADS, switch.COMPILES) = (switch.LOADS, switch.COMPILES), (0, 0)
-    try:
-        yield
-    finally:
-        switch.LOADS, switch.COMPILES = before
 
 
 def numbers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:

@@ -11,12 +11,17 @@ from typing import Any
 
 import autograd_gpu as ag
 
-from .report import COMPILED, GRAPH, TORCH_GRAPH
+from .report import COMPILED, GRAPH, REPLAYED_GRAPH, TORCH_GRAPH
 from .timing import Call
 
 Step = Callable[..., Any]
 WARMUP = 3  # calls before the capture, which are steps of the training, as ours are
-NEED_CUDA = dict.fromkeys((GRAPH, TORCH_GRAPH, COMPILED), "CUDA graphs need CUDA")  # why they are absent on the CPU
+# Why they are absent on the CPU.
+NEED_CUDA = dict.fromkeys((GRAPH, REPLAYED_GRAPH, TORCH_GRAPH, COMPILED), "CUDA graphs need CUDA")
+
+
+def as_it_is(step: Step) -> Step:
+    return step
 
 
 def graphed(lib: ModuleType, step: Step) -> Step:

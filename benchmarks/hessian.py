@@ -1,10 +1,10 @@
 """Second derivatives of a network with respect to its input, as physics-informed networks need them.
 
 Ours is `vmap(hessian(model))`, `laplacian`, `hessian_diagonal` and `hvp` with the method "auto"; further contenders
-are its other methods, a loop over gradients, and "auto" and that loop by ag.compile. PyTorch runs the same loop,
-torch.func vmap(jacfwd(jacrev(model))), JAX jit(vmap(hessian(model))). On CUDA our "auto" and PyTorch's loop run as
-CUDA graphs, too, and its torch.func through torch.compile, where the activation is the first. hessian_calls.py has
-the code.
+are its other methods, a loop over gradients, and "auto" and that loop by ag.compile, "auto" with native code and
+without. PyTorch runs the same loop, torch.func vmap(jacfwd(jacrev(model))), JAX jit(vmap(hessian(model))). On CUDA our
+"auto", its compiled program and PyTorch's loop run as CUDA graphs, too, and its torch.func through torch.compile, where
+the activation is the first. hessian_calls.py has the code.
 
 Parts: "hessian" is the Hessian and the prediction, with weights that require grad; "backward" then calls backward on
 (hessian**2).mean() + (pred**2).mean(); "laplacian" and "laplacian-backward" likewise, "diagonal" and "hvp" without. All
@@ -29,7 +29,8 @@ from .common import device_kind, list_of, make_parser, require_agreement, run_wo
 from .graphed import NEED_CUDA, WARMUP, results_of
 from .hessian_calls import METHODS, Problem, calls_for
 from .peers import clock_for, load_peers
-from .report import COMPILED, LOOP, REPLAY, REPLAYED_LOOP, TORCH_GRAPH, Report
+from .replayed import absent_on, compiling_at_once
+from .report import COMPILED, LOOP, REPLAYS, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
 NAME = "hessian"
@@ -43,7 +44,6 @@ PARTS = {  # name -> (label, quantity of hessian_calls, with backward)
     "diagonal": ("diagonal", "diagonal", False),
     "hvp": ("hvp", "hvp", False),
 }
-REPLAYS = (REPLAY, REPLAYED_LOOP)
 FOR_ALL = ("hessian", "backward")  # parts that every activation runs
 INPUTS, OUTPUTS = 2, 3  # (x, y) -> (u, v, p)
 WIDTHS = (64, 128, 256, 512, 1024)
@@ -249,8 +249,7 @@ def run(args: argparse.Namespace) -> Report:
         args.depths, args.batches = (1, 2), (4, 12)
         args.small_widths, args.small_batch = (8,), 24
     present, absent = load_peers(args.peers, PEERS, args.device)
-    if kind == "cpu":
-        absent |= NEED_CUDA
+    absent |= absent_on(args.device)
     network = f"{INPUTS} -> {args.layers} x {args.hidden} -> {OUTPUTS}"
     title = f"Second derivatives, {network}, batch {args.batch}, {args.device}"
     swept = {name: list(sweep(args)) for name, sweep in SWEEPS.items() if name in args.sweeps}
@@ -261,7 +260,7 @@ def run(args: argparse.Namespace) -> Report:
     chosen = [*headline(args), *further_parts(args), *[case for group in swept.values() for case in group]]
     report.plan(case.label for case in chosen)
     for case in chosen:
-        with report.attempt(case.label):
+        with report.attempt(case.label), compiling_at_once(not args.tiny):
             measure(case, args, present, report)
     return report
 

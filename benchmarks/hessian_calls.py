@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -12,9 +13,10 @@ import numpy as np
 import autograd_gpu as ag
 
 from . import models
-from .graphed import compiled, graphed
+from .graphed import Step, as_it_is, compiled, graphed
 from .peers import jax_device
-from .report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, TORCH_GRAPH
+from .replayed import replayed, replays_on
+from .report import COMPILED, GRAPH, LOOP, OURS, REPLAYED_GRAPH, REPLAYED_LOOP, TORCH_GRAPH
 from .timing import Call
 
 METHODS = ("push", "pull", "nested", LOOP)  # of ours, beside what "auto" takes
@@ -187,20 +189,9 @@ def jax_derivative(jax: ModuleType, forward: Callable[[Any, Any], Any], quantity
 # ---- what to time ---------------------------------------------------------------------------
 
 
-Made = Callable[[ModuleType, Call], Call]  # of the work of a library: it as a graph, or compiled
-
-
-def as_it_is(lib: ModuleType, work: Call) -> Call:
-    return work
-
-
-def replayed(lib: ModuleType, work: Call) -> Call:
-    """Our work by ag.compile."""
-    fast: Call = lib.compile(work, fullgraph=True)
-    return fast
-
-
-def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, made: Made = as_it_is) -> Call:
+def eager_call(
+    lib: ModuleType, problem: Problem, by: By, is_loop: bool, made: Callable[[Step], Step] = as_it_is
+) -> Call:
     """What to time for a library with PyTorch's names; only a loop needs an x that requires grad."""
     model = models.sequential(lib, problem.weights, problem.activation, problem.device)
     parameters = list(model.parameters())
@@ -216,7 +207,7 @@ def eager_call(lib: ModuleType, problem: Problem, by: By, is_loop: bool, made: M
         derivs, pred = by(lib, model, x, direction)
         ((derivs**2).mean() + (pred**2).mean()).backward()
 
-    work = made(lib, backward if problem.backward else derivatives)
+    work = made(backward if problem.backward else derivatives)
 
     def with_backward() -> list[Any]:
         work()
@@ -231,14 +222,16 @@ def calls_for(
 ) -> dict[str, Call]:
     """Name -> what to time, ours first: "auto" under our name, then by methods.
 
-    graphs: also as CUDA graphs. replays: "auto" and our loop also by ag.compile.
+    graphs: also as CUDA graphs. replays: "auto" and our loop also by ag.compile (replayed.py).
     """
     loop, auto = by_loop(problem.quantity, create_graph=problem.backward), by_transform(problem.quantity, "auto")
     calls = {OURS: eager_call(ag, problem, auto, is_loop=False)}
     if graphs:
-        calls[GRAPH] = eager_call(ag, problem, auto, is_loop=False, made=graphed)
+        calls[GRAPH] = eager_call(ag, problem, auto, is_loop=False, made=functools.partial(graphed, ag))
     if replays:
-        calls[REPLAY] = eager_call(ag, problem, auto, is_loop=False, made=replayed)
+        for name, made in replays_on(problem.device).items():
+            if graphs or name != REPLAYED_GRAPH:
+                calls[name] = eager_call(ag, problem, auto, is_loop=False, made=made)
         calls[REPLAYED_LOOP] = eager_call(ag, problem, loop, is_loop=True, made=replayed)
     for method in methods:
         by = loop if method == LOOP else by_transform(problem.quantity, method)
@@ -249,7 +242,8 @@ def calls_for(
         elif name == "torch":
             calls[name] = eager_call(module, problem, loop, is_loop=True)
             if graphs:
-                calls[TORCH_GRAPH] = eager_call(module, problem, loop, is_loop=True, made=graphed)
+                captured = functools.partial(graphed, module)
+                calls[TORCH_GRAPH] = eager_call(module, problem, loop, is_loop=True, made=captured)
                 calls[COMPILED] = eager_call(module, problem, by_compiler(problem.quantity), is_loop=False)
         else:
             calls[name] = eager_call(module, problem, by_torch_func(problem.quantity), is_loop=False)

@@ -14,6 +14,7 @@ from .library_tables import (
     counted,
     libraries,
     repeats,
+    replays_compared,
     table,
     time,
 )
@@ -54,6 +55,7 @@ def whole(result: dict[str, Any]) -> str:
             names = libraries(cases)
             peers = [name for name in names if name not in (OURS, *METHODS)]
             parts += [f"**Over {sweep}** ({description}, {common_unit(cases)})", compared(cases, names, peers)]
+            parts.append(replays_compared(cases))
             parts.append(counted(cases, names, "hidden products", PRODUCTS))
     return "\n\n".join(filter(None, parts))
 
@@ -78,7 +80,8 @@ def beside(result: dict[str, Any]) -> list[str]:
     cases = headline(result)
     names = [name for name in libraries(cases) if name not in METHODS]
     notes = [f"{case['case']}: {note}." for case in cases for note in by_minima(case, names)]
-    parts = [compared(cases, names, names[1:]), counted(cases, names, "hidden products", PRODUCTS)]
+    parts = [compared(cases, names, names[1:]), replays_compared(cases)]
+    parts.append(counted(cases, names, "hidden products", PRODUCTS))
     return [*filter(None, parts), *([collapsed(notes)] if notes else [])]
 
 

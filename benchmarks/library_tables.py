@@ -7,13 +7,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .op_tables import APART, row
-from .report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, SCALE, TORCH_GRAPH, three_digits
+from .report import (
+    COMPILED,
+    GRAPH,
+    LOOP,
+    OURS,
+    REPLAY,
+    REPLAYED_GRAPH,
+    REPLAYED_LOOP,
+    REPLAYED_NUMPY,
+    REPLAYS,
+    SCALE,
+    TORCH_GRAPH,
+    three_digits,
+)
 
 TITLES = {
     OURS: "autograd_gpu",
     GRAPH: "our graph",
     REPLAY: "our compiled",
-    REPLAYED_LOOP: "that loop compiled",
+    REPLAYED_NUMPY: "compiled, no native code",
+    REPLAYED_LOOP: "our loop compiled",
+    REPLAYED_GRAPH: "our compiled graph",
     TORCH_GRAPH: "PyTorch's graph",
     COMPILED: "torch.compile",
     LOOP: "a loop of ours",
@@ -27,10 +42,12 @@ TITLES = {
     "nested": "nested",
     "NumPy code": "without native code",
 }
+JUDGES = ("torch", "jax")  # peers of compiled calls
 NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 SHOWN_COUNTS = {
     "hidden products": "Matrix products", "matrix products": "Matrix products", "bytes sent": "Bytes sent by a rank",
     "ring bound": "Bytes of a ring", "collectives": "All-reduces of a step", "overlap": "Hidden share of them",
+    "compiled": "Functions that became machine code",
 }  # fmt: skip
 WIDTH = 120  # columns of a line of prose
 Case = dict[str, Any]
@@ -44,6 +61,7 @@ def by_library(result: dict[str, Any]) -> str:
     unit = common_unit(cases)
     shown = "" if unit is None or f" {unit} " in result["title"] else f", {unit}"
     parts = [f"**{result['title']}** (medians of {repeats(cases)}{shown})", compared(cases, names, peers)]
+    parts.append(replays_compared(cases))
     if result["summary"]:
         rows = [[label, *[f"{values[name]:.2f}" if name in values else "-" for name in names]]
                 for label, values in result["summary"].items()]
@@ -79,6 +97,17 @@ def compared(cases: Sequence[Case], names: Sequence[str], peers: Sequence[str]) 
     ])
 
 
+def replays_compared(cases: Sequence[Case]) -> str:
+    """The times of compiled calls over those of peers; empty if none were measured."""
+    names = libraries(cases)
+    pairs = [(own, peer) for own in REPLAYS if own in names for peer in JUDGES if peer in names]
+    if not pairs:
+        return ""
+    rows = [[case["case"], *[quotient(case, own, peer) for own, peer in pairs]] for case in cases
+            if any(own in case["contenders"] for own, _ in pairs)]
+    return table(["", *[f"{TITLES[own]} / {TITLES[peer]}" for own, peer in pairs]], rows)
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A markdown table: text in the first column, figures in the others."""
     return "\n".join([row(header), row(["---", *["---:"] * (len(header) - 1)]), *map(row, rows)])
@@ -95,6 +124,12 @@ def time(case: Case, name: str, unit: str | None) -> str:
 def ratio(case: Case, name: str) -> str:
     """Our median time over that of a peer."""
     return f"{case['contenders'][name]['ratio']:.2f}" if name in case["contenders"] else "-"
+
+
+def quotient(case: Case, own: str, peer: str) -> str:
+    """The median time of one contender over that of another."""
+    times = [case["contenders"][name]["median_s"] for name in (own, peer) if name in case["contenders"]]
+    return f"{times[0] / times[1]:.2f}" if len(times) == 2 else "-"
 
 
 def by_minima(case: Case, names: Sequence[str] = tuple(TITLES)) -> list[str]:

@@ -1,14 +1,16 @@
 """A training step of a small physics-informed network: 256 points, 2-64-64-1, Tanh, Poisson's equation, Adam.
 
 The loss is the mean square of the Laplacian minus a source. The Laplacian is taken as users write it: gradients of
-gradients with `create_graph=True`, the same code for autograd_gpu, eager and by ag.compile, and for PyTorch. JAX runs
-one jitted step that donates its state, with the trace of `jax.hessian`. Each step has points of its own.
+gradients with `create_graph=True`, the same code for autograd_gpu, eager and by ag.compile (replayed.py), and for
+PyTorch; on CUDA also as CUDA graphs. torch.compile refuses gradients of gradients. JAX runs one jitted step that
+donates its state, with the trace of `jax.hessian`. Each step has points of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from types import ModuleType
 from typing import Any
@@ -19,9 +21,10 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, make_parser, require_agreement, run_workload
-from .graphed import WARMUP
+from .graphed import WARMUP, Step, as_it_is, graphed
 from .peers import clock_for, jax_device, load_peers
-from .report import OURS, REPLAY, Report
+from .replayed import absent_on, compiling_at_once, replays_on
+from .report import COMPILED, GRAPH, OURS, REPLAY, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 from .train_mlp import jax_update
 
@@ -46,13 +49,17 @@ def make_points(count: int) -> list[np.ndarray]:
     return [rng.uniform(0, 1, (count, 2)).astype(np.float32) for _ in range(BATCHES)]
 
 
-def eager_step(lib: ModuleType, weights: models.Weights, points: int, device: str, compiled: bool = False) -> Call:
-    """A training step of a library with PyTorch's names; `compiled`: by ag.compile."""
+def eager_step(
+    lib: ModuleType, weights: models.Weights, points: int, device: str, made: Callable[[Step], Step] = as_it_is,
+    **settings: bool,
+) -> Call:  # fmt: skip
+    """A training step of a library with PyTorch's names; `made`: by ag.compile, or as a graph."""
     model = models.sequential(lib, weights, "Tanh", device)
-    update = lib.optim.Adam(model.parameters(), lr=RATE)
+    update = lib.optim.Adam(model.parameters(), lr=RATE, **settings)
 
-    def step(x: Any) -> Any:
+    def step(points: Any) -> Any:
         update.zero_grad(set_to_none=True)
+        x = points.detach().requires_grad_()
         u = model(x)
         (first,) = lib.autograd.grad(u.sum(), x, create_graph=True)
         xx, yy = (lib.autograd.grad(first[:, i].sum(), x, create_graph=True)[0][:, i] for i in range(2))
@@ -62,9 +69,8 @@ def eager_step(lib: ModuleType, weights: models.Weights, points: int, device: st
         update.step()
         return loss.detach()
 
-    run = ag.compile(step, fullgraph=True) if compiled else step
-    data = cycle([lib.tensor(x, device=device) for x in make_points(points)])
-    return lambda: run(next(data).detach().requires_grad_())
+    run, data = made(step), cycle([lib.tensor(x, device=device) for x in make_points(points)])
+    return lambda: run(next(data))
 
 
 def jax_step(jax: ModuleType, weights: models.Weights, points: int, device: str) -> Call:
@@ -98,22 +104,25 @@ def jax_step(jax: ModuleType, weights: models.Weights, points: int, device: str)
 def measure(report: Report, present: dict[str, ModuleType], points: int, args: argparse.Namespace) -> None:
     """Check, count, time and add one case."""
     case = models.make_weights([2, args.hidden, args.hidden, 1]), points, args.device
-    steps = {OURS: eager_step(ag, *case), REPLAY: eager_step(ag, *case, compiled=True)}
+    steps = {OURS: eager_step(ag, *case)}
+    steps |= {name: eager_step(ag, *case, made=made) for name, made in replays_on(args.device).items()}
     if "torch" in present:
         steps["torch"] = eager_step(present["torch"], *case)
+    modules = {**present, TORCH_GRAPH: present.get("torch", ag)}
+    for eager, graph in ((OURS, GRAPH), ("torch", TORCH_GRAPH)) if device_kind(args.device) == "cuda" else ():
+        if eager in steps:
+            lib = modules.get(eager, ag)
+            steps[graph] = eager_step(lib, *case, made=functools.partial(graphed, lib), capturable=True)
     if "jax" in present:
         steps["jax"] = jax_step(present["jax"], *case)
     label = f"{points} points"
     losses = {name: [step() for _ in range(CHECK_STEPS)] for name, step in steps.items()}
     require_agreement(losses, 1e-3, f"{label}: losses of the first {CHECK_STEPS} steps")
-    contenders = [Contender(name, step, clock_for(present.get(name, ag), args.device)) for name, step in steps.items()]
+    contenders = [Contender(name, step, clock_for(modules.get(name, ag), args.device)) for name, step in steps.items()]
     timings = interleave(contenders, args.repeats, sample_s=args.sample_s)
     counts: dict[str, dict[str, Any]] = {name: {"steps/s": round(1 / t.median)} for name, t in timings.items()}
     for name in (OURS, REPLAY):
-        products, launches = counting.count_ours(ag, steps[name])
-        counts[name] |= {"products": products.total()}
-        if device_kind(args.device) == "cuda":
-            counts[name] |= {"launches": launches}
+        counts[name] |= counting.counts_of_ours(ag, steps[name], args.device)
     report.add(label, timings, counts=counts)
 
 
@@ -124,13 +133,14 @@ def run(args: argparse.Namespace) -> Report:
         args.points, args.hidden, args.sample_s = "16", 8, 1e-3
     present, absent = load_peers(args.peers, PEERS, args.device)
     kind = device_kind(args.device)
+    absent |= absent_on(args.device) | {COMPILED: "torch.compile refuses gradients of gradients"}
     title = f"Training step of a physics-informed network, 2-{args.hidden}-{args.hidden}-1, {args.device}"
     config = {"sizes": [2, args.hidden, args.hidden, 1], "points": args.points, "tiny": args.tiny}
     report = Report(NAME, title, kind, config, absent, args.json)
     cases = [int(points) for points in args.points.split(",")]
     report.plan(f"{points} points" for points in cases)
     for points in cases:
-        with report.attempt(f"{points} points"):
+        with report.attempt(f"{points} points"), compiling_at_once(not args.tiny):
             measure(report, present, points, args)
     return report
 

@@ -6,7 +6,21 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from .report import COMPILED, GRAPH, LOOP, OURS, REPLAY, REPLAYED_LOOP, SCALE, TORCH_GRAPH, Report, three_digits
+from .report import (
+    COMPILED,
+    GRAPH,
+    LOOP,
+    NUMPY_CODE,
+    OURS,
+    REPLAY,
+    REPLAYED_GRAPH,
+    REPLAYED_LOOP,
+    REPLAYED_NUMPY,
+    SCALE,
+    TORCH_GRAPH,
+    Report,
+    three_digits,
+)
 
 COLOURS = {
     OURS: "#2b6cb0",
@@ -20,7 +34,10 @@ COLOURS = {
     LOOP: "#bee3f8",
     GRAPH: "#2c5282",
     REPLAY: "#38a169",
+    REPLAYED_NUMPY: "#68d391",
     REPLAYED_LOOP: "#9ae6b4",
+    REPLAYED_GRAPH: "#276749",
+    NUMPY_CODE: "#a0aec0",
     TORCH_GRAPH: "#9c4221",
     COMPILED: "#dd8a50",
 }

@@ -43,6 +43,9 @@ from .timing import Timing
 OURS = "autograd_gpu"
 GRAPH, TORCH_GRAPH = "graph", "torch graph"  # ours and PyTorch's as CUDA graphs
 REPLAY, REPLAYED_LOOP = "compiled", "compiled loop"  # ours by ag.compile
+REPLAYED_NUMPY = "compiled, NumPy code"  # the same without native code
+REPLAYED_GRAPH = "compiled graph"  # ours by ag.compile(mode="reduce-overhead")
+REPLAYS = (REPLAY, REPLAYED_NUMPY, REPLAYED_LOOP, REPLAYED_GRAPH)
 COMPILED = "torch compiled"  # by torch.compile(mode="reduce-overhead"), which captures CUDA graphs, too
 NUMPY_CODE = "NumPy code"  # ours without native code
 LOOP = "loop"  # ours, too, where one call is compared with many

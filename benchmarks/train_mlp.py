@@ -3,9 +3,9 @@
 Each library runs the step that its users write, on the same batches from the same weights.
 PyTorch: zero_grad(set_to_none=True), and the fastest of the optimizer's own variants (default,
 foreach, fused), which a note names. JAX: one jitted step that donates its state, Adam written
-out. Ours runs by ag.compile, too. On CUDA our step and PyTorch's run as CUDA graphs, too,
-PyTorch's also by torch.compile (graphed.py). All steps are checked against each other before
-they are timed.
+out. Ours runs by ag.compile, too, with native code and without (replayed.py). On CUDA our step, its
+compiled program and PyTorch's step run as CUDA graphs, too, PyTorch's also by torch.compile
+(graphed.py). All steps are checked against each other before they are timed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import autograd_gpu as ag
 
 from . import counting, models
 from .common import device_kind, make_parser, require_agreement, run_workload
-from .graphed import NEED_CUDA, WARMUP, Step, compiled, graphed, results_of
+from .graphed import WARMUP, Step, compiled, graphed, results_of
 from .peers import clock_for, jax_device, load_peers
+from .replayed import absent_on, compiling_at_once, replays_on
 from .report import COMPILED, GRAPH, OURS, REPLAY, TORCH_GRAPH, Report
 from .timing import Call, Contender, interleave
 
@@ -93,11 +94,6 @@ def eager_step(
 ) -> Call:
     """A training step on batches in turn."""
     return in_turn(lib, step_on(lib, weights, optimizer, device, **settings), batch, device)
-
-
-def replayed_step(weights: models.Weights, batch: int, optimizer: str, device: str) -> Call:
-    """Our step by ag.compile."""
-    return in_turn(ag, ag.compile(step_on(ag, weights, optimizer, device), fullgraph=True), batch, device)
 
 
 def graphed_step(
@@ -211,7 +207,9 @@ def steps_for(
 ) -> dict[str, Call]:
     """Name -> a fresh step, ours first."""
     on_cuda, case = device_kind(args.device) == "cuda", (weights, batch, optimizer, args.device)
-    steps = {OURS: eager_step(ag, *case), REPLAY: replayed_step(*case)}
+    steps = {OURS: eager_step(ag, *case)}
+    for name, made in replays_on(args.device).items():
+        steps[name] = in_turn(ag, made(step_on(ag, weights, optimizer, args.device)), batch, args.device)
     if on_cuda:
         steps[GRAPH] = graphed_step(ag, *case)
     if "torch" in present:
@@ -244,19 +242,16 @@ def measure(
     losses, refused = results_of(steps, lambda name, step: [step() for _ in range(CHECK_STEPS)])
     notes += refused
     require_agreement(losses, 1e-3, f"{label}: losses of the first {CHECK_STEPS} steps")
-    modules = {**dict.fromkeys((OURS, REPLAY, GRAPH), ag), **present}
-    modules |= dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))
+    modules = {**present, **dict.fromkeys((TORCH_GRAPH, COMPILED), present.get("torch", ag))}
     contenders = [
-        Contender(name, step, clock_for(modules[name], args.device)) for name, step in steps.items()
+        Contender(name, step, clock_for(modules.get(name, ag), args.device)) for name, step in steps.items()
     ]
     timings = interleave(contenders, args.repeats, sample_s=args.sample_s)
     counts: dict[str, dict[str, Any]] = {
         name: {"steps/s": round(1 / timing.median)} for name, timing in timings.items()
     }
-    products, launches = counting.count_ours(ag, steps[OURS])
-    counts[OURS] |= {"products": products.total()}
-    if device_kind(args.device) == "cuda":
-        counts[OURS] |= {"launches": launches}
+    for name in (OURS, REPLAY):
+        counts[name] |= counting.counts_of_ours(ag, steps[name], args.device)
     if "torch" in present:
         products, calls = counting.count_torch(present["torch"], steps["torch"])
         counts["torch"] |= {"products": products.total(), "ATen calls": calls}
@@ -269,15 +264,14 @@ def run(args: argparse.Namespace) -> Report:
     if args.tiny:
         args.batches, args.hidden, args.sample_s = "8", 16, 1e-3
     present, absent = load_peers(args.peers, PEERS, args.device)
-    if device_kind(args.device) == "cpu":
-        absent |= NEED_CUDA
+    absent |= absent_on(args.device)
     title = f"Training step, 784-{args.hidden}-{args.hidden}-10, {args.device}"
     config = {"sizes": [784, args.hidden, args.hidden, 10], "batches": args.batches, "tiny": args.tiny}
     report = Report(NAME, title, device_kind(args.device), config, absent, args.json)
     cases = [(name, int(batch)) for batch in args.batches.split(",") for name in args.optimizers.split(",")]
     report.plan(label_of(*case) for case in cases)
     for optimizer, batch in cases:
-        with report.attempt(label_of(optimizer, batch)):
+        with report.attempt(label_of(optimizer, batch)), compiling_at_once(not args.tiny):
             measure(report, present, batch, optimizer, args)
     return report
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import compress
 from operator import attrgetter, is_, is_not
 from typing import Any
 
 from ..core.graph.node import has_hooks
-from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.tracing import ModuleChanges
-from ..core.tensor import Parameter, Tensor
 from .graph import Trace
-from .watching import LONGEST, MISSING, AttributeItem, CellItem, Item, NoHooks
+from .watching import MISSING, AttributeItem, CellItem, Item, NoHooks, tensors_in
 
 _ARRAY, _NODE, _EXTRA = attrgetter("_array"), attrgetter("_fn"), attrgetter("extra")
 
@@ -40,7 +37,7 @@ class Guards:
         outside = {id(x) for x, _ in trace.outside}
         captured = [(x, node) for x, node in trace.outside if id(x) not in places]
         known = {*places, *(id(x) for x, _ in captured)}
-        held = {id(x): x for item in items for x in _tensors_in(item.expected) if id(x) not in known}
+        held = {id(x): x for item in items for x in tensors_in(item.expected) if id(x) not in known}
         # Those that have a node to compare first; then those that code names, of which it may have used an alias.
         self._captured = [*(x for x, _ in captured), *held.values()]
         self._arrays = [x._array for x in self._captured]
@@ -96,16 +93,6 @@ class Guards:
                 return f"{item.name} has changed"
         self._changes = changes
         return None
-
-
-def _tensors_in(x: Any, depth: int = 3) -> Iterator[TensorBase]:
-    """x, if it is a tensor, or those in a list, tuple or dict."""
-    if isinstance(x, TensorBase):
-        if type(x) in (Tensor, Parameter):  # the array of others is made when it is asked for
-            yield x
-    elif depth and type(x) in (list, tuple, dict) and len(x) <= LONGEST:
-        for part in x.values() if type(x) is dict else x:
-            yield from _tensors_in(part, depth - 1)
 
 
 def _shown(tensors: Any, of: Any, expected: Any) -> str:

@@ -20,11 +20,11 @@ from ..core.saved.saved_tensor import FREED
 from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, TANGENT, Output, SetGrad, Trace
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace
 from .key import modes
 from .saving import saving_by
 from .tracer import Tracer, options_of
-from .watching import Watch
+from .watching import Item, Watch, tensors_in
 
 _LOCK = threading.Lock()
 _OPEN: list[Tracer] = []
@@ -79,10 +79,17 @@ def record(
     watch = tracer.dependencies
     for x in (fn, *leaves):
         watch.function(x)
-    with reads_told(tracer), journals.keeping(tracer.journal), entered(tracer, above=len(MODES.stack)):
-        with watch:
-            result = fn(*args, **kwargs)
-        tracer.flush()
+    tracer.relies_on(getattr(fn, "__self__", None))  # a module that is compiled in place, which nothing calls here
+    try:
+        with reads_told(tracer), journals.keeping(tracer.journal), entered(tracer, above=len(MODES.stack)):
+            with watch:
+                result = fn(*args, **kwargs)
+            tracer.flush()
+    except RuntimeError as error:
+        replaced = any(x is not y for x, y in zip(leaves, given, strict=True))
+        if not replaced or tracer.refused is not None or _has_effects(tracer, watch):
+            raise
+        return _unrecorded(fn, structure.unflatten(given), tracer, error)
     if modes() != before:
         tracer.refuse("the call leaves a mode of the thread changed", "set it outside of the function")
     if [id(x) for x in pytrees.flatten((args, kwargs))[0]] != [id(x) for x in leaves]:
@@ -102,6 +109,23 @@ def record(
     if any(x is not y for x, y in zip(leaves, given, strict=True)):
         result = spec.unflatten(_linked(fn, structure, given, leaves, trace))
     return trace, result
+
+
+def _has_effects(tracer: Tracer, watch: Watch) -> bool:
+    """Whether a call that was recorded in part has changed anything, so that it cannot be made anew."""
+    return any(node.has_effect for node in tracer.nodes) or bool(tracer.journal or watch.changed())
+
+
+def _unrecorded(fn: Any, given: Any, tracer: Tracer, failure: RuntimeError) -> tuple[Trace, Any]:
+    """A call that failed with leaves in place of arguments with a history, as it is: it may need that history.
+
+    It may write to such an argument in place, or differentiate by what one was computed from.
+    """
+    args, kwargs = given
+    result = fn(*args, **kwargs)  # raises again if that was not the reason
+    tracer.refuse(f"it needs the history of an argument, without which it raises: {failure}",
+                  "compile what encloses both")
+    return Trace([], [], [], refused=tracer.refused), result
 
 
 def _leaf(x: Any) -> Any:
@@ -191,7 +215,8 @@ def _linked(fn: Any, structure: Any, given: Sequence[Any], leaves: Sequence[Any]
     made = [_alias(x) for x in inner]
     zeros = [original.get(id(v.tensor), v.tensor) for v in trace.zeros]
     if made and (inputs or zeros):
-        CompiledBackward(made, inputs, zeros, (), compute, again(fn, structure, given, numbers))
+        rerun = again(fn, structure, given, numbers, read_from_outside(trace))
+        CompiledBackward(made, inputs, zeros, (), compute, rerun)
         for i, x in zip(numbers, made, strict=True):
             results[i] = x
     for x, y in zip(given, leaves, strict=True):
@@ -206,11 +231,26 @@ def _alias(x: Tensor) -> Tensor:
     return result
 
 
-def again(fn: Any, structure: Any, leaves: Sequence[Any], numbers: Sequence[int]) -> Callable[[], list[Tensor]]:
-    """A function that calls fn anew, with the hooks that are on now, and returns the results with these numbers."""
+def read_from_outside(trace: Trace) -> list[Item]:
+    """The globals, cells and attributes with tensors that the call has named, as far as it has not changed them."""
+    return [item for item in trace.guards if any(True for _ in tensors_in(item.expected)) and item.holds()]
+
+
+def again(
+    fn: Any, structure: Any, leaves: Sequence[Any], numbers: Sequence[int], outside: Sequence[Item]
+) -> Callable[[], list[Tensor]]:
+    """A function that calls fn anew, with the hooks that are on now, and returns the results with these numbers.
+
+    It raises RuntimeError if one of `outside` is another tensor than in the call.
+    """
     pairs = MODES.saving
 
     def run() -> list[Tensor]:
+        changed = [item.name for item in outside if not item.holds()]
+        if changed:
+            raise RuntimeError("a derivative of higher order of a compiled function, which runs again for it, but "
+                               f"{changed[0]} is another tensor than in the call, as after func.functional_call around "
+                               "it: call it without ag.compile, or compile what encloses both")
         args, kwargs = structure.unflatten(leaves)
         with saving_by(pairs):
             found, _ = pytrees.flatten(fn(*args, **kwargs))
@@ -241,6 +281,10 @@ def _check(tracer: Tracer, watch: Watch, trace: Trace, leaves: Sequence[Any]) ->
     if any(v.tensor._fn is not v.node for v in trace.arguments):
         tracer.refuse("an argument gets another history, or another requires_grad",
                       "write to a clone() of it, or do it outside of the function")
+    if any(o.value is not None and o.value.kind == RESULT and o.requires_grad and o.tensor.is_leaf
+           for o in trace.outputs):  # fmt: skip
+        tracer.refuse("a result is a leaf that requires grad and was made by the call",
+                      "return it without, and call requires_grad_() outside of the function")
     if any(o.tensor is not None and o.tensor._grad is not None and id(o.tensor) not in trace.tensors
            and id(o.tensor) not in tracer.places for o in trace.outputs):
         tracer.refuse("a result has a .grad", "return the .grad as a result of its own")

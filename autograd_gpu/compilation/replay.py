@@ -14,7 +14,7 @@ from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
 from .passes import Facts, dead, fused, recomputed, simplify
 from .program import Program
-from .record import again
+from .record import again, read_from_outside
 
 Make = Callable[[Sequence[Any], Any, Sequence[Any]], Any]  # of the leaves, the array and the results before: a result
 
@@ -42,6 +42,7 @@ class Replay:
         at = {v: i for i, v in enumerate(shown)}
         self._makers = [(-1 if o.value is None else at.get(o.value, -1), self._maker(i, o))
                         for i, o in enumerate(trace.outputs)]
+        self._outside_read = read_from_outside(trace) if trace.tangents else []
         trace.grads_at_entry, trace.guards = {}, []
         for output in trace.outputs:
             output.tensor = None
@@ -78,13 +79,14 @@ class Replay:
         self._behind: list[list[tuple[int, Any]]] = [
             [(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values] for values in behind
         ]
-        self._draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
+        draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
+        self._redraws = draws and bool(trace.tangents) and not trace.freed  # the same numbers for higher derivatives
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Runs the program with these leaves of the arguments."""
         given = leaves if self._all else [leaves[place] for place in self._places]
         snapshot = None
-        if self._draws and self.trace.tangents:
+        if self._redraws:
             snapshot = GeneratorSnapshot()
             with snapshot:
                 arrays = self._run(given)
@@ -125,7 +127,7 @@ class Replay:
             return tuple([next(grads) if need >> i & 1 and g is not None else None
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
-        run = again(self._fn, self._structure, leaves, numbers)
+        run = again(self._fn, self._structure, leaves, numbers, self._outside_read)
         CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
 
     def _runner(self, given: Sequence[Any], saved: list[Any]) -> Callable[[Program, list[Any], bool], Any]:

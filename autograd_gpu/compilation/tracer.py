@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.arrays.dropout_mask import Mask
 from ..core.declare.op import RAW, OpDef
 from ..core.graph import journals
 from ..core.graph.leaf import AccumulateGrad
@@ -176,6 +177,9 @@ class Tracer(Tracing):
         fixed = not op.random and all(a.fixed for a in args if isinstance(a, Value))
         made = [self._result(op.name, out, fixed) for out in outs]
         kept = {name: self._result(name, x) if isinstance(x, TensorBase) else x for name, x in extras.items()}
+        if any(isinstance(x, Mask) for x in kept.values()):
+            self.refuse(f"the mask of {op.name} on this device is no array, but numbers that differ from call to call",
+                        "capture the step by ag.cuda.make_graphed_step")
         if any(isinstance(x, (float, np.generic)) for x in kept.values()):
             self.refuse(f"{op.name} keeps a number for its derivative", "leave the op out of the compiled function")
         self.add(graph.Call(made, op=op, args=args, attributes=attributes, extras=kept))

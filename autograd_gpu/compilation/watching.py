@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES, Reader
+from ..core.tensor import Parameter, Tensor
 
 _PACKAGE = __name__.partition(".")[0]
 _HERE = __file__.rpartition("/compilation/")[0]
@@ -154,6 +155,16 @@ def alike(a: Any, b: Any) -> bool:
     if type(a) is not list or type(b) is not list:
         return equal(a, b)
     return len(a) == len(b) and all(map(alike, a, b))
+
+
+def tensors_in(x: Any, depth: int = 3) -> Iterator[TensorBase]:
+    """x, if it is a tensor, or those in a list, tuple or dict."""
+    if isinstance(x, TensorBase):
+        if type(x) in (Tensor, Parameter):  # the array of others is made when it is asked for
+            yield x
+    elif depth and type(x) in (list, tuple, dict) and len(x) <= LONGEST:
+        for part in x.values() if type(x) is dict else x:
+            yield from tensors_in(part, depth - 1)
 
 
 def _is_library(fn: types.FunctionType) -> bool:

@@ -211,7 +211,7 @@ class GraphedReplay(Replay):
         if any(v.root in placed for v in program.returns):
             return "the .grad of an argument is a result, too; take it from the argument"
         return "its random numbers are drawn again for derivatives of higher order; call backward inside of it" \
-            if self._draws and trace.tangents else None
+            if self._redraws else None
 
     def _run(self, given: Sequence[Any]) -> Any:
         self._last = None

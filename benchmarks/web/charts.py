@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..report import three_digits
 
-COLOURS = 8  # --c0 and on in page.css
+COLOURS = 15  # --c0 and on in page.css
 LEAST, MOST = 1 / 16, 16.0  # ends of the axis of ratios
 TICKS = {1 / 16: "1/16", 1 / 4: "1/4", 1.0: "1", 4.0: "4", 16.0: "16"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 240, 46, 12, 10, 34

@@ -7,6 +7,7 @@ the files: medians, quartiles of the samples, counts.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import statistics
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from ..environment import place
 from ..library_tables import TITLES
 from ..regressions import files_in
-from ..report import OURS, SCALE, three_digits
+from ..report import OURS, REPLAYS, SCALE, three_digits
 from ..tables import RESULTS, WORKLOADS
 from . import charts
 from .charts import Ratio, text
@@ -31,7 +32,9 @@ SWEEPS = {  # a number in the names of cases, and what it is
     "inputs": "inputs", "depth": "hidden layers",
 }  # fmt: skip
 NUMBER = re.compile(r"(small width|width|batch|inputs|depth) (\d+)")
-LIBRARIES = (OURS, "torch", "torch.func", "jax", "jax eager", "push", "pull", "nested", "loop", "graph", "torch graph")
+LIBRARIES = (
+    OURS, "torch", "torch.func", "jax", "jax eager", "push", "pull", "nested", "loop", "graph", "torch graph", *REPLAYS,
+)  # fmt: skip
 HOOKS = "saved_memory"
 Case = dict[str, Any]
 Result = dict[str, Any]
@@ -70,23 +73,26 @@ def pytorch(case: Case) -> str | None:
     return next((peer for peer in PYTORCH if peer in case["contenders"]), None)
 
 
-def ratio_of(case: Case, machine: Machine) -> Ratio | None:
-    """Our time over PyTorch's, and the quartiles of the quotients of the samples, which were taken in turns."""
+def ratio_of(case: Case, machine: Machine, own: str = OURS) -> Ratio | None:
+    """Our time over PyTorch's, and the quartiles of the quotients of the samples, which were taken in turns.
+
+    `own`: which of ours, such as the compiled call.
+    """
     peer = pytorch(case)
-    if peer is None:
+    if peer is None or own not in case["contenders"]:
         return None
-    ours, theirs = case["contenders"][OURS], case["contenders"][peer]
+    ours, theirs = case["contenders"][own], case["contenders"][peer]
     pairs = zip(ours["samples_s"], theirs["samples_s"], strict=False)
     low, _, high = statistics.quantiles([a / b for a, b in pairs], n=4)
     unit = case["unit"]
     title = (f"{machine.name}: {three_digits(ours['median_s'] * SCALE[unit])} {unit}, {TITLES[peer]} "
              f"{three_digits(theirs['median_s'] * SCALE[unit])} {unit}; {ours['median_s'] / theirs['median_s']:.3f}")
-    return Ratio(machine.mark, theirs["ratio"], low, high, title)
+    return Ratio(machine.mark, ours["median_s"] / theirs["median_s"], low, high, title)
 
 
-def summary_of(result: Result, machine: Machine) -> Ratio | None:
+def summary_of(result: Result, machine: Machine, own: str) -> Ratio | None:
     """The median of a workload's ratios, and their quartiles."""
-    ratios = [r.value for case in result["cases"] if (r := ratio_of(case, machine))]
+    ratios = [r.value for case in result["cases"] if (r := ratio_of(case, machine, own))]
     if not ratios:
         return None
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
@@ -99,23 +105,23 @@ def summary_of(result: Result, machine: Machine) -> Ratio | None:
 
 
 def ratios(group: Sequence[Machine]) -> str:
-    """A row per workload, which opens to its cases."""
+    """A row per workload, which opens to its cases; a further one for each way in which ag.compile ran them."""
     parts = [charts.ratio_axis("", "ours / PyTorch")]
-    for name in WORKLOADS:
+    for name, own in itertools.product(WORKLOADS, (OURS, *REPLAYS)):
         having = [(m, r) for m in group for r in m.results if r["benchmark"] == name]
-        marks = [ratio for machine, result in having if (ratio := summary_of(result, machine))]
+        marks = [ratio for machine, result in having if (ratio := summary_of(result, machine, own))]
         if marks:
-            rows = case_rows(having)
-            parts.append(f"<details><summary>{charts.ratio_row(text(name), marks)}</summary>"
+            rows, label = case_rows(having, own), name if own == OURS else f"{name}, {TITLES[own]}"
+            parts.append(f"<details><summary>{charts.ratio_row(text(label), marks)}</summary>"
                          f'<div class="rows">{rows}</div></details>')
     return f'{charts.legend([m.name for m in group])}<div>{"".join(parts)}</div>'
 
 
-def case_rows(having: Sequence[tuple[Machine, Result]]) -> str:
+def case_rows(having: Sequence[tuple[Machine, Result]], own: str) -> str:
     by_case: dict[str, list[Ratio]] = {}
     for machine, result in having:
         for case in result["cases"]:
-            if ratio := ratio_of(case, machine):
+            if ratio := ratio_of(case, machine, own):
                 by_case.setdefault(case["case"], []).append(ratio)
     shown, note = list(by_case.items()), ""
     if len(shown) > MANY:

@@ -54,6 +54,17 @@ def test_the_figures_are_those_of_the_files(written, results):
         assert result["environment"]["date"][:10] in text
 
 
+def test_compiled_calls_have_rows_of_their_own(written, results):
+    text = written.read_text()
+    (result,) = [r for r in results if (r["device"], r["benchmark"]) == ("cpu", "train_mlp")]
+    assert '<span class="label">train_mlp</span>' in text
+    rows = text.partition('<span class="label">train_mlp, our compiled</span>')[2]
+    for case in result["cases"]:
+        row = rows.partition(f'<span class="label">{case["case"]}</span>')[2].partition("</div>")[0]
+        compiled, torch = (case["contenders"][name]["median_s"] for name in ("compiled", "torch"))
+        assert f">{compiled / torch:.2f}</b>" in row
+
+
 def test_the_page_needs_nothing_else(written):
     text = written.read_text()
     assert not re.search(r"<script|<link|<img|\bsrc=|https?://|url\(|@import", text)

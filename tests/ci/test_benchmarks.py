@@ -14,6 +14,7 @@ import autograd_gpu as ag
 from autograd_gpu.backend.cpu import blas, pool
 from benchmarks import (
     common,
+    compile_time,
     counting,
     foreach,
     formulas,
@@ -43,12 +44,24 @@ from benchmarks import (
 )
 from benchmarks.graphed import NEED_CUDA, results_of
 from benchmarks.hessian_calls import METHODS
-from benchmarks.report import COMPILED, GRAPH, LOOP, NUMPY_CODE, OURS, REPLAY, REPLAYED_LOOP, Report
+from benchmarks.replayed import absent_on
+from benchmarks.report import (
+    COMPILED,
+    GRAPH,
+    LOOP,
+    NUMPY_CODE,
+    OURS,
+    REPLAY,
+    REPLAYED_LOOP,
+    REPLAYED_NUMPY,
+    REPLAYS,
+    Report,
+)
 
 pytestmark = pytest.mark.cpu
 
-MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, pinn, optimizer_step, foreach, saved_memory,
-           programs, kernels, ops, formulas, host_time)  # fmt: skip
+MODULES = (small_graph, unrolled, transforms, hessian, train_mlp, pinn, compile_time, optimizer_step, foreach,
+           saved_memory, programs, kernels, ops, formulas, host_time)  # fmt: skip
 WORKLOADS = {module.NAME: module for module in MODULES}
 TOP = {
     "schema", "benchmark", "title", "device", "config", "environment", "absent", "planned", "failed", "cases",
@@ -105,7 +118,7 @@ def test_json_has_the_documented_fields(results, name):
         if "disk" in case["case"]:  # of machine code, which nobody else has
             assert measured == {OURS}
             continue
-        assert measured - {LOOP, NUMPY_CODE, REPLAY, REPLAYED_LOOP, *METHODS, *NEED_CUDA} == {OURS, "torch"}
+        assert measured - {LOOP, NUMPY_CODE, *REPLAYS, *METHODS, *NEED_CUDA} == {OURS, "torch"}
 
 
 # label -> products of ours, by "auto" and the other methods, and of PyTorch's loop
@@ -134,7 +147,7 @@ HESSIANS = {
 def test_second_derivatives_run_the_products_that_are_needed(results, label):
     (case,) = [c for c in results["hessian"]["cases"] if re.sub(", FP32$", "", c["case"]) == label]
     found = {name: result["counts"]["hidden products"] for name, result in case["contenders"].items()
-             if name not in (REPLAY, REPLAYED_LOOP)}  # whose products are those of what they replay
+             if name not in REPLAYS}  # whose products are those of what they replay
     ours, torch = HESSIANS[label]
     if OURS not in ours:  # "auto" weighs the two
         assert found.pop(OURS) in (found["push"], found["pull"])
@@ -174,13 +187,34 @@ def test_every_public_op_is_timed_or_named_as_none():
     assert len(op_calls.NUMPY) == 40
 
 
+@pytest.mark.more
+def test_compiled_calls_are_contenders(results):
+    replays = {REPLAY, REPLAYED_NUMPY} - absent_on("cpu").keys()
+    for name in ("train_mlp", "pinn"):
+        assert all(replays <= case["contenders"].keys() for case in results[name]["cases"])
+    small = [case["contenders"].keys() for case in results["hessian"]["cases"] if "small width" in case["case"]]
+    assert len(small) == 2  # the Hessian, and training on the Laplacian
+    assert all(replays | {REPLAYED_LOOP} <= names for names in small)
+
+
+@pytest.mark.more
+def test_a_second_process_compiles_nothing_of_a_step(results):
+    pytest.importorskip("llvmlite", reason="what is compiled needs the extra [native]")
+    compiled = {case["case"]: case["contenders"][OURS]["counts"]["compiled"]
+                for case in results["compile_time"]["cases"]}
+    assert len(compiled) == 8
+    for case, count in compiled.items():
+        assert (count == 0) == case.endswith(", second process"), (case, count)
+
+
 # ---- the parts ------------------------------------------------------------------------------
 
 
 @pytest.mark.more
 def test_cuda_graphs_are_said_to_be_absent(results):
     for name in ("train_mlp", "hessian"):
-        assert results[name]["absent"] == NEED_CUDA
+        assert results[name]["absent"] == absent_on("cpu")
+    assert absent_on("cpu").keys() >= NEED_CUDA.keys()
     assert results["saved_memory"]["absent"].keys() == {GRAPH}
 
 
@@ -376,6 +410,16 @@ def test_kernels_are_shown_by_family_and_dtype():
     assert "| share of a copy | float32 | float16 |\n| --- | ---: | ---: |\n| `softmax` | 75% | 75% |" in text
     assert "| products of TF32 | | 0.50 | 0.25 | 1.00 |" in text
     assert "| SGD, batch 128 | 3 ms | 1.50 | | |" in text
+
+
+def test_compiled_calls_are_compared_with_the_peers():
+    report = Report("pinn", "A step", "cpu", {}, {})
+    times = {OURS: 3.0, REPLAY: 2.0, "torch": 4.0, "jax": 1.0}
+    report.add("a", {name: timing.Timing((seconds,)) for name, seconds in times.items()})
+    report.add("b", {name: timing.Timing((times[name],)) for name in (OURS, "torch")})
+    text = library_tables.by_library(report.as_dict())
+    assert "| | our compiled / PyTorch | our compiled / JAX jit |\n| --- | ---: | ---: |\n| a | 0.50 | 2.00 |" in text
+    assert "| b | 3000 | - | 4000 | - | - | 0.75 | - |" in text
 
 
 @pytest.mark.parametrize(("ratio_min", "notes"), [(1.16, ["ours / PyTorch is 1.16 by the minima"]), (0.75, [])])

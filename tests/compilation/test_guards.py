@@ -628,3 +628,13 @@ def test_ten_thousand_calls_leave_nothing_behind():
     assert len(gc.get_objects()) - before < 50
     (kind,) = compiled._kinds.values()
     assert len(kind.programs[0][1].program._scope.get("frames", [None])) == 1
+
+
+def test_a_parameter_of_a_layer_that_is_compiled_in_place_is_replaced():
+    layer, x = nn.Linear(2, 2), ag.ones(1, 2)
+    layer.compile()
+    for _ in range(4):
+        layer(x)
+    layer.weight, layer.bias = nn.Parameter(ag.zeros(2, 2)), nn.Parameter(ag.ones(2))
+    assert layer(x).tolist() == [[1.0, 1.0]]
+    assert layer.forward.recompiles == ["Linear.weight has changed"]

@@ -7,6 +7,8 @@ import pytest
 from refused_calls import REFUSED, calls, fault, item, started
 
 import autograd_gpu as ag
+from autograd_gpu import func, nn
+from autograd_gpu.autograd import grad
 
 pytestmark = pytest.mark.cpu
 
@@ -92,3 +94,57 @@ def test_a_collective():
         assert f.counts.compiled == 0
     finally:
         ag.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_leaf_that_the_call_makes_is_no_result(beside):
+    """A replay would give a result of CompiledBackward in its place."""
+
+    def f(x):
+        at = x.clone().detach().requires_grad_()
+        return ((at**3).sum(), at) if beside else (at,)
+
+    compiled = ag.compile(f)
+    with pytest.warns(UserWarning, match="a result is a leaf that requires grad and was made by the call"):
+        compiled(ag.ones(3))
+    for i in range(3):
+        *out, at = compiled(ag.full((3,), float(i)))
+        assert at.is_leaf
+        assert not beside or grad(*out, at)[0].tolist() == [3.0 * i * i] * 3
+
+
+def test_a_derivative_of_higher_order_finds_the_tensors_of_the_call():
+    """It runs the function again, when functional_call has put back the parameters."""
+    layer = nn.Linear(2, 1)
+    layer.compile()
+    x = ag.ones(1, 2, requires_grad=True) * 2
+    out = func.functional_call(layer, {name: p * 3 for name, p in layer.named_parameters()}, (x,))
+    with pytest.raises(RuntimeError, match="weight is another tensor than in the call"):
+        grad(out.sum(), x, create_graph=True)
+    (first,) = grad(layer(x).sum(), x, create_graph=True)
+    assert first.tolist() == layer.weight.tolist()
+
+
+@pytest.mark.parametrize("f", [
+    lambda y, x: nn.functional.leaky_relu_(y, 0.1) * x,
+    lambda y, x: y * grad(y.sum(), x, create_graph=True)[0],
+], ids=["writes", "differentiates"])  # fmt: skip
+def test_a_call_that_needs_the_history_of_an_argument_runs_as_it_is(f):
+    x, seen = ag.tensor([1.0, -2.0], requires_grad=True), []
+    compiled = ag.compile(f)
+    with pytest.warns(UserWarning, match="it needs the history of an argument, without which it raises: "):
+        compiled(x**3, x)
+    for call in (f, compiled, compiled):
+        (first,) = grad(call(x**3, x).sum(), x, create_graph=True)
+        seen.append((first.tolist(), grad((first**2).sum(), x)[0].tolist()))
+    assert seen[0] == seen[1] == seen[2]
+    assert compiled.counts.eager == 2
+
+
+def test_an_error_of_a_call_with_a_history_is_raised_once_more_and_refuses_nothing():
+    x = ag.ones(2, requires_grad=True)
+    compiled = ag.compile(lambda y, size: y.view(size))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="shape"):
+            compiled(x * 2, (3,))
+    assert compiled.explain().refused == []

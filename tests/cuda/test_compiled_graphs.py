@@ -153,9 +153,18 @@ def test_accumulated_grads(device):
     assert f.counts.compiled >= 14
 
 
-def test_random_numbers(device):
+@pytest.mark.parametrize("inside", [False, True])
+def test_random_numbers(inside, device):
+    """`inside`: the result has a history, which a backward has freed."""
+    w = ag.ones(3, device=device, requires_grad=True)
+
     def fn(x):
-        return x * ag.rand(3, device=device) + ag.randn(3, device=device)
+        if not inside:
+            return x * ag.rand(3, device=device) + ag.randn(3, device=device)
+        w.grad = None
+        loss = (x * w * ag.rand(3, device=device)).sum()
+        loss.backward()
+        return loss + w.grad.sum()
 
     def run(f):
         ag.manual_seed(5)
@@ -263,3 +272,13 @@ def test_programs_without_a_graph(fn, arguments, reason, device):
         x = arguments(device)
         assert bits([f(*x)]) == bits([fn(*x)])
     assert f.counts.compiled == 3
+
+
+def test_dropout_runs_as_it_is(device):
+    """Its mask is a few numbers, which a replay would repeat."""
+    f = ag.compile(lambda x: nn.functional.dropout(x))
+    x = ag.ones(64, device=device)
+    with pytest.warns(UserWarning, match="the mask of random_dropout on this device is no array"):
+        first = f(x)
+    assert bits([f(x)]) != bits([first])
+    assert (f.counts.traced, f.counts.eager) == (1, 1)

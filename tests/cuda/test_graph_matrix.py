@@ -1,4 +1,7 @@
-"""Training by replays beside training without: in between schedules, options, batch sizes and loaded states change."""
+"""Training by replays of captured and of compiled steps beside training without.
+
+In between schedules, options, batch sizes and loaded states change.
+"""
 
 import copy
 
@@ -74,15 +77,19 @@ def step_of(model, loss_of, update, in_backward):
     return step
 
 
-def trained(name, graphed):
-    """Losses, and what is left in the model and its optimizer."""
+def compiled(step):
+    return ag.compile(step, mode="reduce-overhead", fullgraph=True)
+
+
+def trained(name, wrap):
+    """Losses, what is left in the model and its optimizer, and what `wrap` made of the step."""
     make, loss_of, shapes, optimizer = CASES[name]
     ag.manual_seed(0)
     model, rng = make(), np.random.default_rng(0)
     update = optimizer(model.parameters())
     schedule = optim.lr_scheduler.CosineAnnealingLR(update, STEPS)
     step = step_of(model, loss_of, update, name == "step in backward")
-    run, losses = ag.cuda.make_graphed_step(step) if graphed else step, []
+    run, losses = wrap(step), []
     for i in range(STEPS):
         if i == SAVED:
             saved = copy.deepcopy((model.state_dict(), update.state_dict()))
@@ -94,10 +101,8 @@ def trained(name, graphed):
         rows = ROWS[i % 4 == 3]
         losses.append(run(*[ag.tensor(rng.normal(size=(rows, *shape)).astype(np.float32)) for shape in shapes]))
         schedule.step()
-    if graphed:
-        assert run.graphs == len(ROWS)
     states = [value for p in model.parameters() for value in update.state[p].values() if isinstance(value, ag.Tensor)]
-    return [backend.to_numpy(x.detach().array) for x in (*losses, *model.state_dict().values(), *states)]
+    return [backend.to_numpy(x.detach().array) for x in (*losses, *model.state_dict().values(), *states)], run
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +112,7 @@ def reference():
 
     def of(name):
         if name not in results:
-            results[name] = trained(name, graphed=False)
+            results[name], _ = trained(name, lambda step: step)
         return results[name]
 
     return of
@@ -117,5 +122,18 @@ def reference():
 @pytest.mark.parametrize("name", CASES)
 def test_replays_are_steps(name, schedule, reference):
     expected = reference(name)
-    for ours, theirs in zip(trained(name, graphed=True), expected, strict=True):
+    results, run = trained(name, ag.cuda.make_graphed_step)
+    assert run.graphs == len(ROWS)
+    for ours, theirs in zip(results, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, indirect=True)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("dropout", "step in backward")])  # refused
+def test_replays_of_compiled_steps_are_steps(name, schedule, reference):
+    expected = reference(name)
+    results, run = trained(name, compiled)
+    assert run.counts.compiled > STEPS / 2
+    assert all("CUDA graph" in program.graph for program in run.explain().programs)
+    for ours, theirs in zip(results, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
