@@ -27,7 +27,8 @@ class Replay:
     def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
         self.traced = len(trace.nodes)
-        simplify(trace)
+        if not trace.simplified:
+            simplify(trace)
         self._places = [v.place for v in trace.arguments]
         self._all = self._places == list(range(structure.num_leaves))  # whether all leaves are different tensors
         self._spec, self._simple = trace.spec, trace.spec.is_leaf()
@@ -61,8 +62,7 @@ class Replay:
         self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
         self._count = len(shown)
         returns = [*shown, *self.saved]
-        nodes = fused(dead(forward, returns), returns)
-        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside)
+        self.program = self._program(self._name, dead(forward, returns), trace.arguments, returns)
         self._backwards: dict[int, Program] = {}
         outside = {v.root for v in self._outside}
         self._writes_outside = any(v.root in outside for n in forward for v in n.writes)
@@ -149,9 +149,11 @@ class Replay:
     def _backward(self, need: int) -> Program:
         """The program for the gradients in `need`."""
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
-        nodes = fused(dead(self.later, wanted), wanted)
         parameters = [*self.trace.arguments, *self.saved, *(v for _, v in self.trace.tangents)]
-        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside)
+        return self._program(f"{self._name}_backward", dead(self.later, wanted), parameters, wanted)
+
+    def _program(self, name: str, nodes: Any, parameters: Sequence[Value], returns: Sequence[Value]) -> Program:
+        return Program(name, fused(nodes, returns), parameters, returns, self._outside)
 
     def _root_of(self, i: int) -> int:
         value = self.trace.outputs[i].value
