@@ -17,6 +17,7 @@ from ..core.tensor import Tensor
 from ..core.thread_state import THREAD
 from ..errors import warn_user
 from ..modes import MODES, RECORDING_MASK
+from .dynamic import AGAIN, MOST_KINDS, Family, Template, Unexplained, family_of
 from .explain import Explanation, explanation, readable
 from .graph import CompileError, Trace
 from .guards import Guards
@@ -25,6 +26,8 @@ from .record import record
 from .replay import Replay
 from .same import difference
 from .saving import hooks_word
+from .sizes import Sizes
+from .tracer import Tracer
 
 LOGGER = logging.getLogger("autograd_gpu.compilation")
 LOGGER.setLevel(logging.WARNING)
@@ -60,14 +63,16 @@ class Kind:
 class Compiled:
     """A function whose calls are replayed; `ag.compile` makes it."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool, mode: str = "default") -> None:
+    def __init__(
+        self, fn: Callable[..., Any], fullgraph: bool, mode: str = "default", dynamic: bool = False
+    ) -> None:  # fmt: skip
         functools.update_wrapper(self, fn, updated=())
-        self._fn, self._fullgraph, self._mode = fn, fullgraph, mode
+        self._fn, self._fullgraph, self._mode, self._dynamic = fn, fullgraph, mode, dynamic
         self.reset()
         _ALIVE.add(self)
 
     def __reduce__(self) -> Any:
-        return Compiled, (self._fn, self._fullgraph, self._mode)
+        return Compiled, (self._fn, self._fullgraph, self._mode, self._dynamic)
 
     def reset(self) -> None:
         """Drops all programs: the next calls are traced anew."""
@@ -85,7 +90,7 @@ class Compiled:
         >>> print(double.explain())
         program 0: (x: f32[3]), 1 of 1 instructions, 0 bytes saved; 1 mul
         """
-        return explanation(self._kinds.values())
+        return explanation(self._kinds.values(), self._families.values())
 
     def print_readable(self, print_output: bool = True) -> str:
         """The programs of this thread as Python; printed, too, unless `print_output` is False.
@@ -95,7 +100,7 @@ class Compiled:
         >>> "mul" in double.print_readable(print_output=False)
         True
         """
-        text = readable(self._kinds.values())
+        text = readable(self._kinds.values(), self._families.values())
         if print_output:
             print(text)
         return text
@@ -125,18 +130,25 @@ class Compiled:
         except Unfit as unfit:
             return self._eagerly(str(unfit), args, kwargs)
         kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = Kind()
         reason = None
-        for guards, replay in kind.programs:
-            reason = guards.failed(leaves)
-            if reason is None:
-                self.counts.compiled += 1
-                if leaves is args:
-                    if kind.matches is None:
-                        kind.matches = matcher(leaves) or False
-                    self._local.last = (len(args), kind.matches, guards, replay) if kind.matches else None
-                return replay(leaves)
+        if kind is not None:
+            for guards, replay in kind.programs:
+                reason = guards.failed(leaves)
+                if reason is None:
+                    self.counts.compiled += 1
+                    if leaves is args:
+                        if kind.matches is None:
+                            kind.matches = matcher(leaves) or False
+                        self._local.last = (len(args), kind.matches, guards, replay) if kind.matches else None
+                    return replay(leaves)
+        family, lengths = self._family(leaves, key) if self._dynamic else (None, ())
+        if family is not None:
+            done, result = self._by_template(family, lengths, key, leaves)
+            if done:
+                return result
+            reason = reason or family.reason
+        if kind is None:
+            kind = self._kind(key, family)
         if kind.refused is not None:
             return self._eagerly(kind.refused, args, kwargs)
         if capture.is_capturing():  # what a trace copies to look at it could not be captured
@@ -144,7 +156,51 @@ class Compiled:
             return self._fn(*args, **kwargs)
         if reason is not None and kind.last is None:
             self._note_recompile(reason)
-        return self._record(kind, args, kwargs, leaves, spec)
+        return self._record(kind, args, kwargs, leaves, spec, family, lengths)
+
+    def _family(self, leaves: Any, key: Any) -> tuple[Family | None, Sizes]:
+        """The calls that differ from this one by sizes only, and its sizes."""
+        known = family_of(leaves, key)
+        if known is None:
+            return None, ()
+        families = self._families
+        family = families.get(known[0])
+        if family is None:
+            family = families[known[0]] = Family(list(known[1]))
+        return family, tuple(known[1].values())
+
+    def _by_template(self, family: Family, lengths: Sizes, key: Any, leaves: Any) -> tuple[bool, Any]:
+        """Runs a call by a program for many sizes: whether there is one, and the result."""
+        template = family.template(leaves, lengths)
+        if template is None:
+            return False, None
+        if template.count(lengths) > AGAIN:
+            kind = self._kinds.get(key) or self._kind(key, family)
+            if len(kind.programs) < MOST_PROGRAMS:
+                kind.programs.append((template.guards, template.instance(REPLAYS[self._mode], lengths)))
+        try:
+            result = template.run(leaves)
+        except Unexplained as unexplained:
+            family.templates.remove(template)
+            family.reason = str(unexplained)
+            return False, None
+        self.counts.compiled += 1
+        return True, result
+
+    def _kind(self, key: Any, family: Family | None) -> Kind:
+        """Makes the kind of calls with this key; drops the oldest one if there are too many that differ by sizes."""
+        kind = self._kinds[key] = Kind()
+        if family is not None:
+            family.kinds[key] = None
+            if len(family.kinds) > MOST_KINDS:
+                del self._kinds[family.kinds.popitem(last=False)[0]]
+        return kind
+
+    def _drop_records(self, family: Family) -> None:
+        """Drops what was recorded for sizes that have no program of their own."""
+        LOGGER.info("%r: compiled for varying sizes", self)
+        for key in [key for key in family.kinds if not self._kinds[key].programs]:
+            self._kinds[key].last = None
 
     def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The leaves of the arguments and their structure, which is known for tensors by place."""
@@ -160,8 +216,15 @@ class Compiled:
         """By key; programs belong to a thread."""
         kinds: dict[Any, Kind] | None = getattr(self._local, "kinds", None)
         if kinds is None:
-            kinds = self._local.kinds = {}
+            kinds, self._local.families = {}, {}
+            self._local.kinds = kinds
         return kinds
+
+    @property
+    def _families(self) -> dict[Any, Family]:
+        """With dynamic=True: by what the keys of calls have besides sizes."""
+        families: dict[Any, Family] = self._local.families if self._kinds is not None else {}
+        return families
 
     def _check_modes(self) -> None:
         thread = THREAD.state
@@ -174,17 +237,25 @@ class Compiled:
         self.recompiles.append(reason)
         LOGGER.info("%r: traced anew: %s", self, reason)
 
-    def _record(self, kind: Kind, args: Any, kwargs: Any, leaves: Any, spec: Any) -> Any:
+    def _record(
+        self, kind: Kind, args: Any, kwargs: Any, leaves: Any, spec: Any, family: Family | None, lengths: Sizes
+    ) -> Any:  # fmt: skip
         if len(kind.programs) >= MOST_PROGRAMS:
             kind.refused = f"it has {MOST_PROGRAMS} programs for arguments of this kind already; what changes from " \
                            f"call to call must be an argument ({self.recompiles[-1]})"
             return self._eagerly(kind.refused, args, kwargs)
         self.counts.traced += 1
-        trace, result = record(self._fn, leaves, spec, kind.optimizers.values(), self._fullgraph)
+        sized = None if family is None else family.tracer(self._fullgraph, lengths)
+        tracer = Tracer(self._fullgraph) if sized is None else sized
+        trace, result = record(self._fn, leaves, spec, kind.optimizers.values(), tracer)
         kind.optimizers.update({key: optimizer for key, (optimizer, _) in trace.settings.items()})
         if trace.refused is not None:
             self._refuse(kind, trace.refused)
             return result
+        if family is not None and sized is not None:
+            family.learn(trace, sized, lengths, functools.partial(Template, self._fn, self._name, spec))
+            if family.templates and family.reason is None:
+                self._drop_records(family)
         differs = "" if kind.last is None else difference(kind.last, trace)
         if differs is None:
             kind.programs.append((Guards(trace), REPLAYS[self._mode](self._fn, self._name, spec, trace)))
@@ -239,8 +310,9 @@ def compile(
     runs as it is, with one warning that says why; with `fullgraph` that is a CompileError. Also a decorator.
 
     mode: "default", or "reduce-overhead": on CUDA a program becomes a CUDA graph, into whose memory arguments are
-    copied; on the CPU that is "default". ValueError for another mode. dynamic: True is not supported:
-    NotImplementedError. options: PyTorch's; they change nothing. disable: returns `model` as it is.
+    copied; on the CPU that is "default". ValueError for another mode. options: PyTorch's; they change nothing.
+    disable: returns `model` as it is. dynamic: False makes a program for each size of the arguments; with True or None
+    calls that differ by sizes only share one, after three of them were recorded, where the sizes explain what differs.
 
     >>> w = ag.ones(3, requires_grad=True)
     >>> @ag.compile
@@ -257,9 +329,6 @@ def compile(
     >>> step.counts
     Counts(traced=3, compiled=3, eager=0)
     """
-    if dynamic:
-        raise NotImplementedError("ag.compile(dynamic=True) is not supported: a program is made for each shape; leave "
-                                  "dynamic out")
     mode = "default" if mode is None else mode
     if mode not in REPLAYS:
         raise ValueError(f"ag.compile(mode={mode!r}) is not supported; there are {', '.join(map(repr, REPLAYS))}. No "
@@ -270,7 +339,7 @@ def compile(
         raise TypeError(f"ag.compile takes a function or a module, not {type(model).__name__}")
     if disable:
         return model
-    compiled = Compiled(model, fullgraph, mode)
+    compiled = Compiled(model, fullgraph, mode, dynamic is not False)
     return next((wrapper(compiled) for cls, wrapper in WRAPPERS.items() if isinstance(model, cls)), compiled)
 
 

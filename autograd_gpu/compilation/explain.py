@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .graph import Call, FusedRule, Group
@@ -29,10 +29,14 @@ class ProgramInfo:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The answer of `explain()`: the programs, and why calls stay eager, with file and line."""
+    """The answer of `explain()`: the programs, and why calls stay eager, with file and line.
+
+    by_size: with dynamic=True, why sizes that came last were recorded though others have a program.
+    """
 
     programs: list[ProgramInfo]
     refused: list[str]
+    by_size: list[str] = field(default_factory=list)
 
     @property
     def saved_bytes(self) -> int:
@@ -44,7 +48,9 @@ class Explanation:
                  + ", ".join(f"{count} {name}" for name, count in p.ops.items())
                  + (p.graph and f"; {p.graph}")
                  for i, p in enumerate(self.programs)]  # fmt: skip
-        return "\n".join([*lines, *(f"eager: {reason}" for reason in self.refused)]) or "nothing was compiled yet"
+        lines += [f"eager: {reason}" for reason in self.refused]
+        lines += [f"recorded size by size: {reason}" for reason in self.by_size]
+        return "\n".join(lines) or "nothing was compiled yet"
 
 
 def info_of(replay: Replay) -> ProgramInfo:
@@ -58,16 +64,23 @@ def info_of(replay: Replay) -> ProgramInfo:
     return ProgramInfo(described, replay.traced, len(nodes), dict(ops), held, replay.graph)
 
 
-def explanation(kinds: Any) -> Explanation:
+def replays_of(kinds: Any, families: Any) -> list[Replay]:
+    """The programs of some kinds of calls, and those for many sizes."""
+    shared = [template.replay for family in families for template in family.templates]
+    return [*(replay for kind in kinds for _, replay in kind.programs), *shared]
+
+
+def explanation(kinds: Any, families: Any) -> Explanation:
     """What is known of the calls of some kinds."""
-    programs = [info_of(replay) for kind in kinds for _, replay in kind.programs]
-    return Explanation(programs, list(dict.fromkeys(kind.refused for kind in kinds if kind.refused is not None)))
+    programs = [info_of(replay) for replay in replays_of(kinds, families)]
+    refused = dict.fromkeys(kind.refused for kind in kinds if kind.refused is not None)
+    by_size = dict.fromkeys(family.reason for family in families if family.reason is not None)
+    return Explanation(programs, list(refused), list(by_size))
 
 
-def readable(kinds: Any) -> str:
+def readable(kinds: Any, families: Any) -> str:
     """The text of all programs."""
     texts = []
-    for kind in kinds:
-        for _, replay in kind.programs:
-            texts += [replay.program.text, *(program.text for program in replay.backwards())]
+    for replay in replays_of(kinds, families):
+        texts += [replay.program.text, *(program.text for program in replay.backwards())]
     return "\n".join(texts)

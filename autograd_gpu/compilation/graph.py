@@ -15,6 +15,7 @@ from ..backend.arrays.strides import strided
 from ..backend.cpu.pool import owns
 from ..core.declare.op import OpDef
 from ..core.graph.tensor_base import TensorBase
+from ..core.interpret.sized import Formula, Polynomial
 
 OUTSIDE = "outside"  # the phase of the nodes of a backward that comes after the call
 ARGUMENT, CAPTURED, CONSTANT, GRAD, RESULT, TANGENT = "argument", "captured", "constant", "grad", "result", "tangent"
@@ -35,6 +36,7 @@ class Value:
     content     of a constant: a copy of what it was when it was first seen
     node        of a value from outside: the node of the tensor when it was first seen
     fixed       whether it is a constant, or computed from constants only
+    layout      of an array whose size varies, in a program for many sizes: shape and strides, as formulas of sizes
     """
 
     name: str
@@ -45,7 +47,8 @@ class Value:
     content: Any = None
     node: Any = None
     fixed: bool = False
-    _known: tuple[int, bool] | None = None  # root and is_whole of the array that `forget` has dropped
+    layout: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
+    _known: tuple[int, bool, bool] | None = None  # root, is_whole and is_view of the array that `forget` has dropped
 
     def keep(self) -> None:
         """Puts a copy in the place of the array of a constant, which whoever got it from a traced call may write to."""
@@ -55,9 +58,14 @@ class Value:
     def forget(self) -> None:
         """Drops the array of the trace, and leaves one element with its shape and strides in its place."""
         if self._known is None:
-            self._known, xp = (self.root, self.is_whole), namespace(self.array)
-            unchecked = np.lib.stride_tricks.as_strided if xp is np else partial(strided, xp)
-            self.array = unchecked(xp.empty(1, self.dtype), self.shape, self.array.strides)
+            self._known = self.root, self.is_whole, self.is_view
+            self.stand_in(self.shape, self.array.strides)
+
+    def stand_in(self, shape: tuple[int, ...], steps: tuple[int, ...]) -> None:
+        """Has one element with that shape and those strides in place of the array."""
+        xp = namespace(self.array)
+        unchecked = np.lib.stride_tricks.as_strided if xp is np else partial(strided, xp)
+        self.array = unchecked(xp.empty(1, self.dtype), shape, steps)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,10 +87,16 @@ class Value:
         """Whether the array is all of its memory."""
         return owns(self.array) if self._known is None else self._known[1]
 
+    @property
+    def is_view(self) -> bool:
+        """Whether another array owns the memory, be it as large."""
+        return getattr(self.array, "base", None) is not None if self._known is None else self._known[2]
+
     def described(self) -> str:
         """Name, dtype and shape, such as `mul: f32[8, 4]`; strides that are not row-major, too."""
         strides = "" if self.array.flags.c_contiguous else f" strides {list(self.array.strides)}"
-        return f"{self.name}: {short_name(self.dtype)}[{', '.join(map(str, self.shape))}]{strides}"
+        shape = self.shape if self.layout is None else self.layout[0]
+        return f"{self.name}: {short_name(self.dtype)}[{', '.join(map(str, shape))}]{strides}"
 
 
 def root_of(array: Any) -> int:
@@ -370,6 +384,7 @@ class Trace:
     tensors: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id: a tensor, its node at first
     outside: list[Any] = field(default_factory=list)  # those of them that two traces have in common
     settings: dict[int, Any] = field(default_factory=dict)  # by id of an optimizer: it, and its options
+    simplified: bool = False  # whether the passes have run
 
 
 def values_in(structure: Any) -> Iterator[Value]:
@@ -398,3 +413,15 @@ def mapped(structure: Any, function: Callable[[Value], Any]) -> Any:
         return type(structure)([mapped(part, function) for part in structure])
     return structure
 
+
+
+def is_sized(x: Any) -> bool:
+    """Whether something depends on sizes: a formula, a structure with one, or a call that gets or makes such things."""
+    if isinstance(x, (Polynomial, Formula)):
+        return True
+    if isinstance(x, Call):
+        return any(v.layout is not None for v in x.made()) or is_sized(x.args) or is_sized(x.attributes)
+    if isinstance(x, slice):
+        return is_sized((x.start, x.stop, x.step))
+    parts = x.values() if type(x) is dict else x if isinstance(x, (tuple, list)) else ()
+    return any(map(is_sized, parts))

@@ -24,7 +24,7 @@ from ..core.graph.storage import before_write, bump_version
 from ..core.interpret.implementation import explained
 from ..core.tensor import Tensor, wrap
 from . import graph
-from .emitters import FRESH, emitter_of, write_group
+from .emitters import FRESH, Emitter, emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 from .passes.plan import GRAIN, Plan
 
@@ -77,7 +77,7 @@ class Program:
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
-        emitters = [emitter_of(node) for node in nodes]
+        emitters = [self._emitter_of(node) for node in nodes]
         fixed = self._written | {v.root for v in (*self._outside, *parameters, *(saved or ()))}
         fresh = {v for n in nodes if isinstance(n, graph.Call) and n.op.name in FRESH for v in n.outs}
         self.plan = Plan(nodes, emitters, returns, fixed, fresh)
@@ -89,6 +89,10 @@ class Program:
         self.run = self._write(name, parameters, saved)
 
     # ---- text --------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _emitter_of(node: graph.Node) -> Emitter | None:
+        return emitter_of(node)
 
     def _write(self, name: str, parameters: Sequence[Value], saved: Sequence[Value] | None) -> Callable[..., Any]:
         w = self._w
@@ -108,6 +112,7 @@ class Program:
                 w(f"{self._names[v]} = {self._parameter(v)}._array")
             else:
                 self._names[v] = self._parameter(v)
+        self._begin()
         for v in dict.fromkeys(v for node in self.nodes for v in node.reads):
             self._enter(v)
         for v in self.returns:
@@ -129,6 +134,9 @@ class Program:
         w(f"return {self._tuple(self.returns)}")
         function = self._named(name)
         return function
+
+    def _begin(self) -> None:
+        """Writes what comes before the instructions."""
 
     def _unpack(self, at: int) -> None:
         """Writes line `at`, which gets the memory and the views of a run, and the last one, which gives them back."""

@@ -15,6 +15,7 @@ from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.node import behind, has_hooks
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.interpreters import entered
+from ..core.interpret.sized import Sized, plain
 from ..core.interpret.tracing import tracer as current_tracer
 from ..core.saved.saved_tensor import FREED
 from ..core.tensor import Tensor, wrap
@@ -23,6 +24,7 @@ from .backward import CompiledBackward
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace
 from .key import modes
 from .saving import saving_by
+from .sizes import sizes_told
 from .tracer import Tracer, options_of
 from .watching import Item, Watch, tensors_in
 
@@ -54,7 +56,8 @@ def reads_told(tracer: Tracer) -> Iterator[None]:
         TensorBase.array = property(_read, doc=_UNWATCHED.__doc__)  # type: ignore[assignment,method-assign]
         Tensor.grad = property(_grad, _GRAD.fset, _GRAD.fdel, _GRAD.__doc__)  # type: ignore[assignment,method-assign]
     try:
-        yield
+        with sizes_told(tracer):
+            yield
     finally:
         with _LOCK:
             _OPEN.remove(tracer)
@@ -63,14 +66,14 @@ def reads_told(tracer: Tracer) -> Iterator[None]:
 
 
 def record(
-    fn: Callable[..., Any], given: Sequence[Any], structure: Any, optimizers: Iterable[Any], fullgraph: bool
+    fn: Callable[..., Any], given: Sequence[Any], structure: Any, optimizers: Iterable[Any], tracer: Tracer
 ) -> tuple[Trace, Any]:
     """Calls fn with the arguments of that structure, and returns what it did and its result.
 
     given: the leaves of the arguments. optimizers: those that earlier calls have stepped. An argument with a history is
     replaced by a leaf, so that the backward that is recorded ends there.
     """
-    tracer, before = Tracer(fullgraph), modes()
+    before = modes()
     leaves = [_leaf(x) for x in given]
     args, kwargs = structure.unflatten(leaves)
     arguments = [tracer.argument(i, x) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
@@ -95,6 +98,9 @@ def record(
     if [id(x) for x in pytrees.flatten((args, kwargs))[0]] != [id(x) for x in leaves]:
         tracer.refuse("the call changes a container among its arguments", "return what is new")
     found, spec = pytrees.flatten(result)
+    if any(isinstance(x, Sized) for x in found):
+        found = [plain(x) for x in found]
+        result = spec.unflatten(found)
     outputs = [_output(tracer, x) for x in found]
     if any(o.requires_grad for o in outputs):
         _record_backward(tracer, outputs)

@@ -27,7 +27,8 @@ class Replay:
     def __init__(self, fn: Callable[..., Any], name: str, structure: Any, trace: Trace) -> None:
         self.trace, self._fn, self._structure, self._name = trace, fn, structure, name
         self.traced = len(trace.nodes)
-        simplify(trace)
+        if not trace.simplified:
+            simplify(trace)
         self._shown = Facts(trace).escaping
         for v in trace.values:
             if v.kind == CONSTANT and self._shown[v.root]:
@@ -66,8 +67,7 @@ class Replay:
         self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
         self._count = len(shown)
         returns = [*shown, *self.saved]
-        nodes = fused(dead(forward, returns), returns)
-        self.program = Program(self._name, nodes, trace.arguments, returns, self._outside, self._shown)
+        self.program = self._program(self._name, dead(forward, returns), trace.arguments, returns)
         self._backwards: dict[int, Program] = {}
         outside = {v.root for v in self._outside}
         self._writes_outside = any(v.root in outside for n in forward for v in n.writes)
@@ -158,9 +158,13 @@ class Replay:
     def _backward(self, need: int) -> Program:
         """The program for the gradients in `need`."""
         wanted = [g for i, (_, g) in enumerate(self.trace.gradients) if need >> i & 1 and g is not None]
-        nodes = fused(dead(self.later, wanted), wanted)
         parameters = [*self.trace.arguments, *(v for _, v in self.trace.tangents)]
-        return Program(f"{self._name}_backward", nodes, parameters, wanted, self._outside, self._shown, self.saved)
+        return self._program(f"{self._name}_backward", dead(self.later, wanted), parameters, wanted, self.saved)
+
+    def _program(self, name: str, nodes: Any, parameters: Sequence[Value], returns: Sequence[Value],
+                 saved: Sequence[Value] | None = None) -> Program:  # fmt: skip
+        """The program of these nodes; a backward gets what the forward has saved in a list, and empties it."""
+        return Program(name, fused(nodes, returns), parameters, returns, self._outside, self._shown, saved)
 
     def _root_of(self, i: int) -> int:
         value = self.trace.outputs[i].value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,11 @@ def resolve(a: Trace, b: Trace) -> None:
                 v.kind, v.content = CAPTURED, None
 
 
-def difference(a: Trace, b: Trace) -> str | None:
-    """What differs between two traces, or None if they did the same."""
+def difference(a: Trace, b: Trace, sized: bool = False) -> str | None:
+    """What differs between two traces, or None if they did the same.
+
+    sized: lengths of dimensions, numbers, and the values of constants may differ.
+    """
     resolve(a, b)
     if any(x._fn is not node for x, node in b.outside):
         return "a tensor from outside gets another history, or another requires_grad; write to a clone() of it"
@@ -41,11 +44,11 @@ def difference(a: Trace, b: Trace) -> str | None:
             if x.place != y.place or (x.value is None) != (y.value is None):
                 return "the .grad of another tensor is set in the next call"
             y.inside = y.place < 0 and x.tensor is not y.tensor
-        if x.phase != y.phase or not alike(x.word(), y.word()):
+        if x.phase != y.phase or not alike(x.word(), y.word(), sized):
             return f"{where}, got other options in the next call: {_shown(x)} and {_shown(y)}"
         if isinstance(y, graph.Look) and _is_captured(y.value, b):
             return f"the values of {y.value.described()}, a tensor from outside, are read"
-        text = _different(_values(x), _values(y), numbers)
+        text = _different(values_of(x), values_of(y), numbers, sized)
         if text:
             return f"{where}, {text}"
     if len(a.outputs) != len(b.outputs) or a.spec != b.spec:
@@ -58,10 +61,10 @@ def difference(a: Trace, b: Trace) -> str | None:
     if a.freed != b.freed or [g is None for _, g in a.gradients] != [g is None for _, g in b.gradients]:
         return "another tensor has a gradient in the next call"
     gradients = [[*trace.zeros, *(v for pair in trace.gradients for v in pair if v is not None)] for trace in (a, b)]
-    if _different(gradients[0], gradients[1], numbers):
+    if _different(gradients[0], gradients[1], numbers, sized):
         return "gradients are computed from other tensors in the next call"
     results = [[o.value for o in trace.outputs if o.value is not None] for trace in (a, b)]
-    if _different(results[0], results[1], numbers):
+    if _different(results[0], results[1], numbers, sized):
         return "a result is made of other tensors in the next call"
     return None
 
@@ -74,19 +77,23 @@ def _is_captured(value: Value, trace: Trace) -> bool:
     return any(_is_captured(v, trace) for node in makers for v in node.reads)
 
 
-def _values(node: graph.Node) -> list[Value]:
+def values_of(node: graph.Node) -> list[Value]:
+    """The values that a node reads and makes."""
     return [*node.reads, *node.made()]
 
 
-def _different(xs: Iterable[Value], ys: Iterable[Value], numbers: tuple[dict[Value, int], dict[Value, int]]) -> str:
+def _different(
+    xs: Iterable[Value], ys: Iterable[Value], numbers: tuple[dict[Value, int], dict[Value, int]], sized: bool
+) -> str:
     """How two lists of values differ, or ""."""
     for x, y in zip_longest(xs, ys):
         if x is None or y is None:
             return "has another number of tensors in the next call"
-        if x.kind != y.kind or x.shape != y.shape or x.dtype != y.dtype or x.array.strides != y.array.strides:
+        layouts = [len(v.shape) if sized else (v.shape, v.array.strides) for v in (x, y)]
+        if x.kind != y.kind or x.dtype != y.dtype or layouts[0] != layouts[1]:
             return f"has another tensor in the next call: {x.described()} and {y.described()}"
         if x.kind == CONSTANT:
-            if not np.array_equal(_bytes(x), _bytes(y)):
+            if not sized and not np.array_equal(_bytes(x), _bytes(y)):
                 return f"computes with {y.described()}, whose values differ from call to call and are no argument"
         elif x.kind in (CAPTURED, GRAD):
             if x.tensor is not y.tensor and (x.kind == GRAD or x.array is not y.array):
@@ -102,18 +109,18 @@ def _bytes(value: Value) -> Any:
     return np.ascontiguousarray(content).reshape(-1).view(np.uint8)
 
 
-def alike(x: Any, y: Any) -> bool:
-    """Whether two options are the same: plain data by value, anything else by identity."""
-    if x is y:
+def alike(x: Any, y: Any, sized: bool = False) -> bool:
+    """Whether two options are the same: plain data by value, anything else by identity; `sized`: but for numbers."""
+    if x is y or (sized and type(x) is type(y) and type(x) in (int, float)):
         return True
     if type(x) is not type(y):
         return False
     if isinstance(x, (tuple, list)):
-        return len(x) == len(y) and all(map(alike, x, y))
+        return len(x) == len(y) and all(map(alike, x, y, repeat(sized)))
     if isinstance(x, slice):
-        return alike((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+        return alike((x.start, x.stop, x.step), (y.start, y.stop, y.step), sized)
     if isinstance(x, dict):
-        return alike(tuple(x.items()), tuple(y.items()))
+        return alike(tuple(x.items()), tuple(y.items()), sized)
     if isinstance(x, (np.ndarray, TensorBase)):
         return False
     return equal(x, y) or (not isinstance(x, float) and bool(x == y))

@@ -31,6 +31,7 @@ from .interpret.implementation import kinds_of, run_core, shown
 from .interpret.interpreters import innermost, lower
 from .interpret.level_tensor import LevelTensor
 from .interpret.recorded import Recorded, outlived
+from .interpret.sized import Sized
 from .tensor import Float8Tensor, Parameter, Tensor, wrap, wrap_codes, wrap_given
 
 
@@ -209,6 +210,8 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
         return None
     if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
         return value if op.numbers else wrap(np.asarray(value, _number_dtype(value)))
+    if isinstance(value, Sized):
+        return _argument(op, name, value.value)
     if isinstance(value, np.generic) and value.dtype in dtypes.ALL:  # a NumPy scalar counts as a Python number
         return _argument(op, name, value.item())
     if backend.is_array(value) or isinstance(value, np.generic):

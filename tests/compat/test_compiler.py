@@ -23,8 +23,6 @@ def test_compile(decorate):
     net = ag.nn.Linear(2, 1)
     assert decorate(net).in_features == 2
     assert ag.compile(f, disable=True) is f
-    with pytest.raises(NotImplementedError, match=r"dynamic=True\) is not supported"):
-        ag.compile(f, dynamic=True)
     with pytest.raises(TypeError, match="takes a function or a module"):
         ag.compile(3)
 

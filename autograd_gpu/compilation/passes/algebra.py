@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...backend.cpu.pool import owns
 from ..graph import CONSTANT, RESULT, Call, Copy, Node, Trace, Value
 from .facts import Facts, aged, substitute
 
@@ -44,8 +43,7 @@ def _same_as(node: Node, facts: Facts) -> Value | None:
     if not alike:
         return None
     if facts.escaping[made.root]:  # the source is shown in its place, which must not be a part of other memory
-        whole = source.array.base is None or owns(source.array)
-        return source if whole and source.root not in facts.saved else None
+        return source if (source.is_whole or not source.is_view) and source.root not in facts.saved else None
     return source
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import CONSTANT, RESULT, Call, Node, Trace
+from ..graph import CONSTANT, RESULT, Call, Node, Trace, is_sized
 from .facts import Facts, is_pure
 
 HELD = 1 << 20  # bytes: larger arrays of one number are made at each call
@@ -12,7 +12,7 @@ def constants(trace: Trace) -> list[Node]:
     """The nodes without calls whose arguments are constants; what they gave in the trace are constants, too."""
     facts, kept = Facts(trace), []
     for node in trace.nodes:
-        if isinstance(node, Call) and is_pure(node) and (_is_filled(node) or all(
+        if isinstance(node, Call) and is_pure(node) and not is_sized(node) and (_is_filled(node) or all(
             v.kind == CONSTANT and v.root not in facts.written for v in node.reads
         )) and not any(v.root in facts.written or (node.op.view and facts.escaping[v.root]) for v in node.made()):
             for v in node.made():

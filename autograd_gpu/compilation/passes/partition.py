@@ -21,7 +21,7 @@ def recomputed(forward: Sequence[Node], reads: Collection[Value], held: Collecti
         if not isinstance(node, Call) or not is_pure(node) or not _is_elementwise(node.op) or len(node.made()) != 1:
             continue
         (out,) = node.made()
-        if out not in reads or out in held or out.root in written or getattr(out.array, "base", None) is not None:
+        if out not in reads or out in held or out.root in written or out.is_view:
             continue
         if all((v in reads or v.kind == CONSTANT) and v.kind != GRAD and v.root not in written for v in node.reads):
             again.append(node)

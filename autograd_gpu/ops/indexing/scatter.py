@@ -295,7 +295,7 @@ def scatter_reduce(
 
 def _distinct(index: Tensor) -> bool:
     """Whether `index`, small and on the CPU, has no repeated indices."""
-    if type(index._array) is not np.ndarray or index._array.size > FEW:
+    if type(index._array) is not np.ndarray or index.numel() > FEW:
         return False
     numbers = index._array.tolist()
     return min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers)

@@ -103,7 +103,7 @@ def _deviations(F, x, dim, unbiased, correction):
     """2 / freedom * (x - mean): the derivative of the variance."""
     dim, unbiased = _dim_and_unbiased(dim, unbiased)
     n = _freedom(reduced_size(x.shape, dim), unbiased, correction)
-    return (x - F.mean(x, negative_axes(dim, x.ndim), True)) * (2.0 / n if n else math.nan)
+    return (x - F.mean(x, negative_axes(dim, x.ndim), True)) * (2 / n if n else math.nan)
 
 
 def _variance_in_range(xp, x, dim, unbiased, keepdim, correction):
