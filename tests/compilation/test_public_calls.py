@@ -98,12 +98,12 @@ def check(calls, order, least=0.6):
 @pytest.mark.more
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_public_functions(order):
-    check([call for calls in public().values() for call in calls], order)
+    """Second derivatives of one call of each: those of every sample of an op are in test_op_table.py."""
+    check([call for calls in public().values() for call in (calls[:1] if order == 2 else calls)], order)
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize(("order", "training"), [(0, True), (0, False), (1, True), (1, False), (2, True)])
 def test_layers_and_losses(order, training):
     check([call for name in MODULES | LOSSES for call in of_module(name, training)], order)
 

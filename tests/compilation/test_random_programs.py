@@ -46,7 +46,7 @@ def test_random_steps(step, adam, events):
 
 
 @pytest.mark.more
-@hypothesis.settings(max_examples=600, deadline=None, derandomize=True,
+@hypothesis.settings(max_examples=300, deadline=None, derandomize=True,
                      suppress_health_check=list(hypothesis.HealthCheck))  # fmt: skip
 @hypothesis.given(steps, st.booleans(), events)
 def test_many_random_steps(step, adam, events):
