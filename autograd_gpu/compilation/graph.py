@@ -52,7 +52,7 @@ class Value:
 
     def keep(self) -> None:
         """Puts a copy in the place of the array of a constant, which whoever got it from a traced call may write to."""
-        self._known = self.root, self.is_whole
+        self._known = self.root, self.is_whole, self.is_view
         self.array = self.content = self.content.copy("K")
 
     def forget(self) -> None:
