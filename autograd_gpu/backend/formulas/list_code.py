@@ -36,6 +36,22 @@ class Calls(NamedTuple):
         """Whether it is one call, which rounds once."""
         return len(self.program.instructions) == 1
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a ufunc of arrays alone."""
+        return isinstance(self.compute, np.ufunc) and all(o.kind == "i" for o in self.operands)
+
+    def arguments(self, numbers: dict[str, float], dtype: np.dtype | None) -> list[int | Iterable[Any]]:
+        """For each operand the place of a list, or a number for all elements: an array of `dtype`, if all have it."""
+        program = self.program
+        values = {"n": self.values(**numbers) if program.numbers else (), "c": program.constants}
+        arguments: list[int | Iterable[Any]] = []
+        for kind, place in self.operands:
+            value = None if kind == "i" else values[kind][place]  # NumPy would convert a number in every call
+            number = value if dtype is None or value is None else np.array(value, dtype)
+            arguments.append(place if kind == "i" else repeat(number))
+        return arguments
+
 
 class ListCode:
     """The calls of a formula of arguments of these kinds, which are named a0, a1, ..."""
@@ -68,18 +84,3 @@ class ListCode:
         each = defined(f"<formula {self.name} of lists>", each_source(program), scope)["each"]
         return Calls(program, each, program.operands, values)
 
-
-def mapped(
-    calls: Calls, lists: Sequence[Iterable[Any]], numbers: dict[str, float], dtype: np.dtype | None
-) -> tuple[Callable[..., Any], list[Iterable[Any]]]:
-    """A function and its arguments, for `map`; numbers become arrays of `dtype`, if all arrays have it."""
-    program = calls.program
-    values = {"n": calls.values(**numbers) if program.numbers else (), "c": program.constants}
-    listed: list[Iterable[Any]] = []
-    for kind, place in calls.operands:
-        if kind == "i":
-            listed.append(lists[place])
-        else:  # NumPy would convert the number in every call
-            value = values[kind][place]
-            listed.append(repeat(value if dtype is None else np.array(value, dtype)))
-    return calls.compute, listed

@@ -119,7 +119,8 @@ class NumpyCode:
         """What computes the one output of few elements, of the arrays alone; None if there is no such function."""
         if len(self.program.outputs) > 1 or self.passes_inputs:
             return None
-        each = executed(self.name, each_source(self.program, ""), self.dtype, _of_scipy(self.program))["each"]
+        text, library = each_source(self.program, takes_out=False), _of_scipy(self.program)
+        each = executed(self.name, text, self.dtype, library)["each"]
         bound = types.FunctionType(each.__code__, each.__globals__, self.name, numbers)
         run = bound if self.ufunc is None or numbers else self.ufunc
         return run if self.is_calm else lambda *arrays: QUIET.copy().run(run, *arrays)

@@ -249,8 +249,9 @@ def source(program: Program) -> str:
     return "\n".join([*lines, f"    return {', '.join(map(str, program.outputs))},", ""])
 
 
-def each_source(program: Program, out: str = ", out") -> str:
-    """`each` as Python: the result of the last instruction, in the array `out`, or in a new one if there is no out."""
+def each_source(program: Program, takes_out: bool = True) -> str:
+    """`each` as Python: the result of the last instruction, with `takes_out` in the array `out` if that is given."""
     *lines, last = _calls(program)
-    result, target = last.partition(" = ")[2].removesuffix(")"), f"{out}={out[2:]}" * bool(out)
-    return "\n".join([f"def each({_parameters(program)}{out}):", *lines, f"    return {result}{target})", ""])
+    result = last.partition(" = ")[2].removesuffix(")")
+    more, target = (", out=None", ", out=out") if takes_out else ("", "")
+    return "\n".join([f"def each({_parameters(program)}{more}):", *lines, f"    return {result}{target})", ""])

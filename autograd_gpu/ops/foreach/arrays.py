@@ -14,7 +14,7 @@ from ...backend.cuda import exact
 from ...backend.cuda import foreach as launches
 from ...backend.formulas import expression as formulas
 from ...backend.formulas.list_code import LIST as LISTED
-from ...backend.formulas.list_code import NUMBER, ONE, OTHER, ListCode, mapped
+from ...backend.formulas.list_code import NUMBER, ONE, OTHER, ListCode
 from ...backend.kernels import ListFunction
 from ...core.extend import REGISTRY, OpDef
 from .columns import LIST, Columns, Each, elements, groups, length, parameters
@@ -47,9 +47,32 @@ def on_cuda(name: str) -> ListFunction | None:
     return None if formula is None else ListFunction(name, formula)
 
 
+class _Calls:
+    """What NumPy runs for each element of a call with these columns: `calls`, or forward if that is None.
+
+    `is_bare`: it is a ufunc of arrays alone, whose dtypes need no look.
+    """
+
+    def __init__(self, op: OpDef, columns: Columns) -> None:
+        kinds = "".join([_kind(column, k < len(op.inputs)) for k, column in enumerate(columns)])
+        code = _code(op, kinds)
+        self.numbers = {f"a{k}": column for k, column in enumerate(columns) if kinds[k] == NUMBER}
+        self.calls = None if code is None else code.chosen(self.numbers)
+        self.columns = [column for kind, column in zip(kinds, columns, strict=True) if kind == LISTED]
+        self.count = self.columns.count(LIST)
+        alone = self.calls is not None and not self.numbers and self.count == len(self.columns)
+        self.is_bare = self.calls is not None and alone and self.calls.is_bare
+        self.dtypes = FLOATS if self.calls is not None and alone and self.calls.is_one else FULL_FLOATS
+        self.arguments: dict[np.dtype | None, list[Any]] = {}
+
+
+MOST_KNOWN = 256  # calls with other numbers
+_KNOWN: dict[tuple[str, Columns], _Calls] = {}  # by the name of the op
+
+
 @functools.cache
 def _code(op: OpDef, kinds: str) -> ListCode | None:
-    """What NumPy runs for the op of arguments of these kinds; None for its forward."""
+    """The calls of the op's formula for arguments of these kinds; None if it has none."""
     formula = _formula(op)
     return None if formula is None or OTHER in kinds else ListCode(op.name, formula, kinds)
 
@@ -64,7 +87,7 @@ def computed(op: OpDef, arrays: Sequence[Any], columns: Columns) -> list[Any]:
             return list(_one_by_one(op, arrays, columns, in_numpy))
         for i, result in zip(left, _one_by_one(op, *_chosen(arrays, columns, left)), strict=True):
             results[i] = result
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise _explained(error, op, arrays, columns) from error
     return results
 
@@ -79,8 +102,11 @@ def write(op: OpDef, arrays: Sequence[Any], columns: Columns) -> None:
         arrays, columns = _chosen(arrays, columns, left)
     elif direct := _direct(op, arrays, columns):
         compute, args = direct
-        for _ in map(compute, *args, targets):
-            pass
+        try:
+            for _ in map(compute, *args, targets):
+                pass
+        except TypeError as error:
+            raise _explained(error, op, arrays, columns) from error
         return
     for target, result in zip(targets, _one_by_one(op, arrays, columns), strict=True):
         target[...] = result
@@ -114,19 +140,27 @@ def _direct(op: OpDef, arrays: Sequence[Any], columns: Columns) -> tuple[Callabl
 
     The function also takes an array for the result, as the last argument.
     """
-    kinds = "".join([_kind(column, k < len(op.inputs)) for k, column in enumerate(columns)])
-    code = _code(op, kinds)
-    numbers = {f"a{k}": column for k, column in enumerate(columns) if kinds[k] == NUMBER}
-    calls = None if code is None else code.chosen(numbers)
-    if calls is None:
+    known = _KNOWN.get((op.name, columns))
+    if known is None or 0 in columns:  # -0.0 is another number, but equal
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[op.name, columns] = _Calls(op, columns)
+    if known.calls is None:
         return None
-    dtype = arrays[0].dtype
-    others = {x.dtype for x in arrays if x.dtype is not dtype}
-    rounds_once = calls.is_one and not numbers and Each not in map(type, columns)
-    if not others | {dtype} <= (FLOATS if rounds_once else FULL_FLOATS):
-        return None
-    lists = [values for kind, values in zip(kinds, parameters(columns, arrays), strict=True) if kind == LISTED]
-    return mapped(calls, lists, numbers, None if others else dtype)
+    dtype = None
+    if not known.is_bare:
+        dtype = arrays[0].dtype
+        others = {x.dtype for x in arrays if x.dtype is not dtype}
+        if not others | {dtype} <= known.dtypes:
+            return None
+        dtype = None if others else dtype
+    n = len(arrays) // known.count
+    parts = iter([arrays[start : start + n] for start in range(0, len(arrays), n)])
+    lists = [next(parts) if column is LIST else column for column in known.columns]
+    arguments = known.arguments.get(dtype)
+    if arguments is None:
+        arguments = known.arguments[dtype] = known.calls.arguments(known.numbers, dtype)
+    return known.calls.compute, [lists[a] if type(a) is int else a for a in arguments]
 
 
 def _kind(column: Any, is_input: bool) -> str:
@@ -193,8 +227,15 @@ def _single(op: OpDef, values: tuple[Any, ...]) -> Any:
     return op.compute(backend.namespace(*wide), *wide, **attributes).astype(half)
 
 
-def _explained(error: ValueError, op: OpDef, arrays: Sequence[Any], columns: Columns) -> RuntimeError:
-    """A RuntimeError with PyTorch's text for the first element whose shapes do not broadcast."""
+def _explained(error: Exception, op: OpDef, arrays: Sequence[Any], columns: Columns) -> Exception:
+    """A RuntimeError with PyTorch's text for the first element whose shapes do not broadcast.
+
+    Where a ufunc refuses a dtype, the error of forward.
+    """
+    if isinstance(error, TypeError):
+        for values in elements(columns, arrays):
+            _single(op, values)
+        return error
     text = str(error)
     for i, values in enumerate(elements(columns[: len(op.inputs)], arrays)):
         if reason := errors.sizes_differ([x.shape for x in values if hasattr(x, "shape")]):

@@ -177,13 +177,15 @@ def _forward(loss: Loss, checks: Sequence[str]) -> list[str]:
 
 
 def _rules(loss: Loss) -> list[str]:
-    """The text of the rules, which say by their parameters what is saved."""
+    """The text of the rules, which say by their parameters what is saved: of what a rule does not read the shape."""
     lines, numbers = [], "".join([f", {name}" for name in loss.numbers])
-    shapes = [f"{x}_shape" for x in loss.required]
+    kept = [x for x in loss.required if all(x in read for read in loss.read.values())]
+    shapes = [f"{x}.shape" if x in kept else f"{x}_shape" for x in loss.required]
+    saved = [f"{x}_shape" for x in loss.required if x not in kept]
     same = " == ".join(shapes)
     for x, read in loss.read.items():
         lines += [
-            f"def grad_{x}(F, g, {', '.join([*read, *shapes])}, reduction{numbers}):",
+            f"def grad_{x}(F, g, {', '.join([*read, *saved])}, reduction{numbers}):",
             f"    shape = {shapes[0]} if {same} else SHAPE({', '.join(shapes)})",
             "    g = SHARE(g, shape, reduction)",
             f"    return LOSS.rule(F, {x!r}, g, shape, {_mapping(read)}, {_tuple(loss.numbers)})",
@@ -191,10 +193,10 @@ def _rules(loss: Loss) -> list[str]:
     read = [x for x in loss.inputs if any(x in names for names in loss.read.values())]
     arrays = ", ".join([x if x in read else "None" for x in loss.inputs])
     return [
-        *lines, f"def fused(F, g, need, {', '.join([*read, *shapes])}, reduction{numbers}):",
+        *lines, f"def fused(F, g, need, {', '.join([*read, *saved])}, reduction{numbers}):",
         f"    if not {same}:", "        return None",
         f"    code, values, pick = PULLS[need][{_key('g.dtype', loss)}]",
-        f"    results = iter(code(pick((SHARE(g, input_shape, reduction), {arrays})), values))",
+        f"    results = iter(code(pick((SHARE(g, {shapes[0]}, reduction), {arrays})), values))",
         "    return [next(results) if needed else None for needed in need]",
     ]  # fmt: skip
 

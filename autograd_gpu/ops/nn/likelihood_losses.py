@@ -164,6 +164,11 @@ class kl_div:
 # ---- Gaussian and Poisson ----------------------------------------------------------------------------
 
 
+@formulas.with_derivative(lambda d, var: d / var, lambda d, var: (1 / var - (d / var) * (d / var)) * 0.5)
+def _gaussian(d, var):
+    return (formulas.log(var) + d * d / var) * 0.5
+
+
 @elementwise_loss
 class gaussian_nll:
     """(log(var) + (input - target) ** 2 / var) / 2 for a positive `var`, broadcasting: the op of `gaussian_nll_loss`.
@@ -174,8 +179,7 @@ class gaussian_nll:
     """
 
     def formula(input, target, var, *, full=0):
-        d = input - target
-        loss = (formulas.log(var) + d * d / var) * 0.5
+        loss = _gaussian(input - target, var)
         return formulas.select(formulas.equal(full, 0), loss, loss + 0.5 * math.log(2 * math.pi))
     broadcasts = ALWAYS
     wide_rules = True

@@ -9,7 +9,7 @@ from autograd_gpu.backend.formulas.expression import element, maximum, number
 from autograd_gpu.backend.formulas.lowering import lowered
 from autograd_gpu.backend.formulas.numpy_code import NumpyCode
 from autograd_gpu.core.declare import formula_codes
-from autograd_gpu.core.declare.formula_codes import FEW, Codes
+from autograd_gpu.core.declare.formula_codes import FEW, Codes, Forwards
 from autograd_gpu.core.declare.op import RAW
 
 pytestmark = pytest.mark.cpu
@@ -67,6 +67,17 @@ def test_a_formula_of_one_operation_is_the_ufunc_itself(name, ufunc):
     if ufunc is not None:
         np.testing.assert_array_equal(code((x,), numbers)[0], ufunc(x, *numbers))
     assert isinstance(op(x[0].reshape(())), np.ndarray)
+
+
+@pytest.mark.parametrize("name", ["relu", "softsign", "elu", "sigmoid", "gelu"])
+def test_the_short_way_of_few_elements_has_the_bits_of_the_code(name):
+    x = np.linspace(-99, 99, 61, dtype="f4")
+    codes = codes_of(getattr(ag, name))
+    key = {"elu": (x.dtype, 1.5), "gelu": (x.dtype, "none")}.get(name, x.dtype)
+    few, most, _, code, numbers = Forwards(codes)[key]
+    assert most >= FEW
+    np.testing.assert_array_equal(few(x), code((x,), numbers)[0])
+    assert Forwards(codes)[(np.dtype("f2"), *key[1:]) if isinstance(key, tuple) else np.dtype("f2")][:2] == (None, -1)
 
 
 def test_an_operation_of_other_operands_is_no_ufunc():

@@ -163,6 +163,20 @@ def test_numbers_beside_integers_and_bools(call):
     assert [x.tolist() for x in result] == [x.tolist() for x in expected]
 
 
+@pytest.mark.parametrize("name", ["neg", "sub", "neg_", "sub_"])
+def test_bools_are_refused_as_by_the_op(name, device):
+    bools = [ag.tensor([True], device=device)]
+    with pytest.raises(RuntimeError, match=r"on a bool tensor is not|with two bool tensors is not"):
+        getattr(ag.foreach, name)(*[bools] * (1 + name.startswith("sub")))
+
+
+@pytest.mark.cpu
+def test_zeros_of_both_signs_are_two_numbers():
+    for zero in (0.0, -0.0, 0.0):
+        (result,) = ag.foreach.add([ag.tensor([-0.0])], zero)
+        assert np.signbit(result.numpy()[0]) == np.signbit(zero)
+
+
 def test_half_types_beside_numbers_round_once(device):
     for dtype in (ag.float16, ag.bfloat16):
         x = ag.tensor([1.0, 3.0, 0.3], device=device).to(dtype)
