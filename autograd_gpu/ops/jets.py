@@ -324,7 +324,7 @@ def local_back(F, g, need, a, f2, tangents):
     return summed(F, grads, (a, f2, tangents))
 
 
-def _local_back_by_blocks(F, g, need, a, f2, tangents):
+def local_back_by_blocks(F, g, need, a, f2, tangents):
     lead, inputs = g.shape[:-3], ((a, 2), (f2, 1), (tangents, 2))
     x, y, z, g = (as_rows(widened(array), lead, own) for array, own in (*inputs, (g, 3)))
 
@@ -361,6 +361,6 @@ class local_terms:
     """
 
     forward, cuda = in_float32(_local), _local_on_cuda
-    grads, fused, fused_cuda = local_back, _local_back_by_blocks, None
+    grads, fused, fused_cuda = local_back, local_back_by_blocks, None
     types, wide_rules = SAME, True
     jvp, batch = local_jvp, local_batch

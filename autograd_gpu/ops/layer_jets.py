@@ -27,6 +27,7 @@ from .jets import (
     jet_batch,
     jet_jvp,
     local_back,
+    local_back_by_blocks,
     local_jvp,
     third,
 )
@@ -253,26 +254,32 @@ def _terms(xp, adjoint, weight, saved, tangents, bias=None, *, activation, param
     return product.out, left, out
 
 
-def _terms_back(F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+def _terms_back(local, slopes, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+    """The gradients, by the function of jets.py that has those of local terms."""
     g_arrived, g_left, g_terms = g
-    s = argument(saved, bias)
-    f1, f2, slope = derivatives(F, s, activation, parameters)
+    of_saved = need[2] or need[4]
+    f1, f2, *bends = slopes(F, argument(saved, bias), activation, parameters, 4 if of_saved else 2)
     a, ds, dt = F.expand(arrived, (arrived.shape[0], *saved.shape)), None, None
     da = None if g_left is None else g_left * f1
-    if need[2] or need[4]:
-        ds = None if g_left is None else F.sum(g_left * a, 0) * slope
+    if of_saved and g_left is not None:
+        ds = F.sum(g_left * a, 0) * bends[0]
     if g_terms is not None:
-        inner = need[0] or need[1], need[2] or need[4], need[3]
-        of_a, of_f2, dt = local_back(F, g_terms, inner, _rows_last(F, a), f2, _rows_last(F, tangents))
+        inner = need[0] or need[1], of_saved, need[3]
+        of_a, of_f2, dt = local(F, g_terms, inner, _rows_last(F, a), f2, _rows_last(F, tangents))
         da = added(da, None if of_a is None else _rows_first(F, of_a))
         dt = None if dt is None else _rows_first(F, dt)
-        if of_f2 is not None:
-            ds = added(ds, of_f2 * third(F, s, f1, slope, activation, parameters))
+        ds = ds if of_f2 is None else added(ds, of_f2 * bends[1])
     da = added(g_arrived, None if da is None else F.sum_to(da, arrived.shape))
     dadjoint = F.gemm(da, weight, False, True) if need[0] else None
     dweight = F.gemm(rows(F, adjoint), rows(F, da), True, False) if need[1] else None
     db = None if ds is None or not need[4] else F.sum_to(rows(F, ds), bias.shape)
     return dadjoint, dweight, ds if need[2] else None, dt if need[3] else None, db
+
+
+def _slopes(F, s, activation, parameters, count):
+    """act' and act'', and for count = 4 their derivatives by s."""
+    f1, f2, slope = derivatives(F, s, activation, parameters)
+    return (f1, f2) if count == 2 else (f1, f2, slope, third(F, s, f1, slope, activation, parameters))
 
 
 def _terms_jvp(F, t, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
@@ -322,7 +329,15 @@ class layer_terms:
     """
 
     forward, cuda = _terms, _terms_composed
-    grads = _terms_back
+    def grads(F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+        return _terms_back(local_back, _slopes, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation,
+                           parameters)
+    def fused(F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+        if adjoint.dtype in HALF:
+            return None
+        return _terms_back(local_back_by_blocks, lambda F, *how: factors(*how), F, g, need, adjoint, weight, saved,
+                           tangents, bias, arrived, activation, parameters)
+    fused_cuda = None
     outputs = "arrived", "left", "terms"
     types, wide_rules = SAME, True
     jvp, batch = _terms_jvp, _terms_batch

@@ -10,13 +10,13 @@ EPYC: only their ratios matter.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...core.declare.batch_rules import BROADCASTING
 from ...core.declare.op_call import Call
 from ...core.tensor import Tensor
 from .plan import Form, Plan, Step
-from .second_derivative import is_elementwise, takes_rows
+from .second_derivative import takes_rows
 
 MULTIPLY_ADD, ELEMENT, CALL = 0.025, 0.4, 15_000.0  # ns; an element of 4 bytes
 SLOPES = 6  # passes for the first two derivatives of a function of each element
@@ -42,6 +42,31 @@ class Work(NamedTuple):
         return f"{self.multiply_adds:.3g} multiply-adds, {self.elements:.3g} elements, {self.calls:.0f} calls"
 
 
+_KNOWN: dict[Any, tuple[Work, Work]] = {}
+MOST = 256  # entries of _KNOWN
+
+
+def of_both(plan: Plan, form: Form, outputs: int) -> tuple[Work, Work]:
+    """The work of push and that of pull; known from the last plan of this structure."""
+    key = form, outputs, tuple([_structure(plan, step) for step in plan.steps])
+    works = _KNOWN.get(key)
+    if works is None:
+        if len(_KNOWN) >= MOST:
+            _KNOWN.clear()
+        works = _KNOWN[key] = of_push(plan, form), of_pull(plan, form, outputs)
+    return works
+
+
+def _structure(plan: Plan, step: Step) -> Any:
+    """What the work of a step depends on."""
+    call, tensors = step.call, (*step.call.inputs, *step.call.outs)
+    disjoint = plan.seconds.isdisjoint
+    needs = plan.firsts.isdisjoint(step.outputs), disjoint(step.inputs), disjoint(step.outputs)
+    places = tuple([place is None for place in step.outputs])
+    return (call.op.name, *step.live, step.has_second_derivative, step.activation is None, *needs, places,
+            *[x.shape if isinstance(x, Tensor) else None for x in tensors])
+
+
 def of_push(plan: Plan, form: Form) -> Work:
     """The work of the sweep of push.py."""
     d, p, pairs, work = form.d, len(form.groups), len(form.pairs), Work()
@@ -53,7 +78,7 @@ def of_push(plan: Plan, form: Form) -> Work:
             continue
         if not step.has_second_derivative:
             work = work.plus(rows, one, rows * size, _calls(step))
-        elif is_elementwise(step.call, step.live):
+        elif step.is_elementwise:
             passes = SLOPES + rows + d + 2 * pairs
             work = work.plus(0, 0, size * passes, 3 + passes / PASSES)
         else:
@@ -70,7 +95,7 @@ def of_pull(plan: Plan, form: Form, outputs: int) -> Work:
         size, one = _size(step), _multiply_adds(step.call)
         if not step.has_second_derivative:
             work = work.plus(firsts + back, one, (firsts + back) * size, _calls(step) * (bool(firsts) + bool(back)))
-        elif is_elementwise(step.call, step.live):
+        elif step.is_elementwise:
             passes = (SLOPES + firsts if firsts else 0) + SLOPES + o * (1 + d + 2 * pairs) + back
             work = work.plus(0, 0, size * passes, 3 * bool(firsts) + 9 + passes / PASSES)
         else:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place, TapedCall, Taping, Untapeable
-from .second_derivative import has_second_derivative
+from ...ops.nn.linear_activation import ACTIVATIONS
+from .second_derivative import Activation, activation_of, has_second_derivative, is_elementwise
 
 Pair = tuple[int, int]
 
@@ -44,13 +45,19 @@ class Form(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A call on the way to the outputs, and the places of its inputs that depend on x."""
+    """A call on the way to the outputs, and the places of its inputs that depend on x, the live ones."""
 
     call: Call
     inputs: list[Place | None]
     outputs: list[Place | None]
     live: list[int]
     has_second_derivative: bool
+    activation: Activation | None  # that the call computes of its only live input
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether each element of the result depends on x by the same element of one input only."""
+        return self.activation is not None or is_elementwise(self.call, self.live)
 
 
 class Plan:
@@ -101,4 +108,6 @@ def _step(taped: TapedCall, tape: Taping) -> Step:
     if call.op.jvp is None:
         raise Untapeable(f"{tape.api}: {call.op.name} has no jvp")
     live = [i for i, place in enumerate(taped.inputs) if place is not None]
-    return Step(call, taped.inputs, taped.outputs, live, has_second_derivative(call, live))
+    activation = activation_of(call, live)
+    curved = has_second_derivative(call, live) if activation is None else ACTIVATIONS[activation.name].bends
+    return Step(call, taped.inputs, taped.outputs, live, curved, activation)

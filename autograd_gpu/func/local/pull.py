@@ -36,9 +36,7 @@ from .push import (
     through,
 )
 from .second_derivative import (
-    activation_of,
     expanded,
-    is_elementwise,
     pull_batched,
     push_batched,
     slopes,
@@ -113,10 +111,10 @@ class _Sweep:
             self.layers[step.outputs[0]] = layer
             return Backward(None, functools.partial(pull_batched, step.call))
         self.chain.run()
-        if curved and is_elementwise(step.call, step.live):
+        if curved and step.is_elementwise:
             t = incoming[step.live[0]]
             if needed:
-                tangents[step.outputs[0]] = elementwise_jet(step.call, step.live, t, form._replace(groups=()))
+                tangents[step.outputs[0]] = elementwise_jet(step, t, form._replace(groups=()))
             return _elementwise(step, t, form, self.examples)
         pushed = push_batched(step.call, incoming, form.d)
         tangents.update(zip(step.outputs, pushed, strict=True))
@@ -174,7 +172,7 @@ def _elementwise(step: Step, t: Tensor, form: Form, examples: int) -> Backward:
         own = adjoints[0] * slope.pop()
         return [own if needed else None for needed in need]
 
-    activation, out = activation_of(step.call, step.live), step.call.outs[0]
+    activation, out = step.activation, step.call.outs[0]
     if activation is None or not is_layered(activation, out) or out.ndim != 1 + examples:
         return Backward(terms, pull)
 

@@ -27,9 +27,7 @@ from ...modes import MODES, RECORDING_MASK
 from .plan import Form, Pair, Plan, Step
 from .second_derivative import (
     Activation,
-    activation_of,
     expanded,
-    is_elementwise,
     push_batched,
     second_derivative,
     slopes,
@@ -117,7 +115,7 @@ def layer_of(plan: Plan, n: int, stream: Any, outs: Sequence[Place | None]) -> L
     if not takes_rows(step.call, step.live) or plan.readers.get(place) != 1 or place in outs:
         return None
     after, (x, weight) = plan.steps[n + 1], step.call.inputs[:2]  # a step that has a reader is not the last
-    activation = activation_of(after.call, after.live) if after.inputs[0] == place else None
+    activation = after.activation if after.inputs[0] == place else None
     if activation is None or not (after.has_second_derivative and is_layered(activation, step.call.outs[0])):
         return None
     shared = stream.shape[1:] == (*(1,) * (x.ndim - 1), x.shape[-1])
@@ -172,16 +170,16 @@ def _to_second_order(step: Step, inputs: Sequence[Stream | None], form: Form, fi
     """The streams of the results of a call with a second derivative."""
     call, d, p = step.call, form.d, len(form.groups)
     stream = inputs[step.live[0]]
-    if stream is not None and stream.firsts and is_elementwise(call, step.live):
-        return [Stream(elementwise_jet(call, step.live, stream.tensor, form), d, p)]
+    if stream is not None and stream.firsts and step.is_elementwise:
+        return [Stream(elementwise_jet(step, stream.tensor, form), d, p)]
     whole = [None if s is None else s._replace(tensor=expanded(s.tensor, x))
              for s, x in zip(inputs, call.inputs, strict=True)]
     return _jet_by_rules(call, whole, form, firsts)
 
 
-def elementwise_jet(call: Call, live: Sequence[int], stream: Tensor, form: Form) -> Tensor:
+def elementwise_jet(step: Step, stream: Tensor, form: Form) -> Tensor:
     """The stream of the result of a function of each element, in one pass."""
-    out = call.outs[0]
+    out = step.call.outs[0]
     if out.ndim == 1 or (out.ndim and not out.is_cuda):  # the passes on the CPU take streams as they lie in memory
         shape, last = out.shape, out.ndim
         if stream.shape[-1] != shape[-1]:  # the last dimension is examples, too
@@ -190,18 +188,18 @@ def elementwise_jet(call: Call, live: Sequence[int], stream: Tensor, form: Form)
     else:
         shape = (out.numel(),)
         rows = RECORD.reshape(expanded(stream, out), (stream.shape[0], *shape))
-    pushed = _jet_of_rows(call, live, shape, rows, form)
+    pushed = _jet_of_rows(step, shape, rows, form)
     if len(shape) > 1:
         pushed = RECORD.permute(pushed, (last - 1, *range(last - 1), last))
     return shaped(pushed, (form.d + len(form.groups), *out.shape))
 
 
-def _jet_of_rows(call: Call, live: Sequence[int], shape: tuple[int, ...], stream: Tensor, form: Form) -> Tensor:
+def _jet_of_rows(step: Step, shape: tuple[int, ...], stream: Tensor, form: Form) -> Tensor:
     """The same for values of `shape` (..., h) and streams (..., S, h)."""
     jet: Tensor
-    activation = activation_of(call, live)
+    activation = step.activation
     if activation is None:
-        first, second = slopes(call, live)
+        first, second = slopes(step.call, step.live)
         jet = RECORD.chain_stream(shaped(first, shape), shaped(second, shape), stream, d=form.d, groups=form.groups)
         return jet
     saved, bias = activation.saved, activation.bias

@@ -26,7 +26,7 @@ from ...pytrees import TreeSpec, flatten, tree_map, unflatten
 from ..jacobians import Argnums
 from ..pytrees import name_of, outputs, with_aux
 from ..reverse import picked_arguments, with_arguments
-from .cost import of_pull, of_push
+from .cost import of_both
 from .plan import Form, Pair, Plan, form_of
 from .pull import pull
 from .push import mirrored, picked, push
@@ -275,7 +275,7 @@ def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:
     if hidden or o >= len(form.groups):  # then "push" has no more products, and fewer passes
         return False
     x = run.outs[0]
-    pushed, pulled = of_push(plan, form), of_pull(plan, form, o)
+    pushed, pulled = of_both(plan, form, o)
     is_less = pulled.rank(x.dtype.itemsize, x.is_cuda) < pushed.rank(x.dtype.itemsize, x.is_cuda)
     if LOGGER.isEnabledFor(logging.DEBUG):
         LOGGER.debug(f"{request.api}({name_of(request.func)}) is computed by {'pull' if is_less else 'push'}: pull "
