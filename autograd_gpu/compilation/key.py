@@ -91,8 +91,8 @@ def _tensor_word(x: Tensor) -> Any:
     return named, array.shape, array.strides, array.dtype, home, x.requires_grad, x.is_inference()
 
 
-def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int, bool], ...]:
-    """(i, j, distance of the addresses, whether they are one tensor) for leaves that share memory."""
+def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, bool, bool], ...]:
+    """(i, j, whether they are one array, whether they are one tensor) for leaves that share memory."""
     arrays = [(i, x._array) for i, x in enumerate(leaves) if isinstance(x, Tensor)]
     if len(arrays) < 2 or (all(type(a) is not np.ndarray or a.base is None for _, a in arrays)
                            and len({root_of(a) for _, a in arrays}) == len(arrays)):
@@ -102,5 +102,5 @@ def shared_memory(leaves: Sequence[Any]) -> tuple[tuple[int, int, int, bool], ..
     for n, (i, a, begin, end) in enumerate(extents):
         for j, b, other_begin, other_end in extents[n + 1 :]:
             if a is b or (begin < other_end and other_begin < end):
-                found.append((i, j, strides.address(b) - strides.address(a), leaves[i] is leaves[j]))
+                found.append((i, j, a is b, leaves[i] is leaves[j]))
     return tuple(found)

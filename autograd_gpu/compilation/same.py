@@ -41,9 +41,11 @@ def difference(a: Trace, b: Trace, sized: bool = False) -> str | None:
         if type(x) is not type(y) or x.name != y.name:
             return f"operation {i} is {x.name} in one call, and {y.name} in the next one"
         if isinstance(x, graph.SetGrad) and isinstance(y, graph.SetGrad):
-            if x.place != y.place or (x.value is None) != (y.value is None):
-                return "the .grad of another tensor is set in the next call"
             y.inside = y.place < 0 and x.tensor is not y.tensor
+            other = y.inside and x.tensor.array is not y.tensor.array and any(
+                v.kind == CAPTURED and v.tensor is y.tensor for v in b.values)
+            if x.place != y.place or (x.value is None) != (y.value is None) or other:
+                return "the .grad of another tensor is set in the next call"
         if x.phase != y.phase or not alike(x.word(), y.word(), sized):
             return f"{where}, got other options in the next call: {_shown(x)} and {_shown(y)}"
         if isinstance(y, graph.Look) and _is_captured(y.value, b):

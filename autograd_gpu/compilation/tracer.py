@@ -96,6 +96,8 @@ class Tracer(Tracing):
     def value(self, x: TensorBase) -> Value:
         """The value of a tensor; one that nothing noted has made comes from outside."""
         array = x._array
+        if type(x) is Float8Tensor:
+            self.refuse("a float8 tensor is used", "convert it outside of the function")
         known = self.values.get(id(array))
         if known is not None:
             if known.kind != RESULT and id(x) not in self.tensors:
@@ -105,8 +107,6 @@ class Tracer(Tracing):
             return known
         self.tensors[id(x)] = x, x._fn
         self._watch(x)
-        if type(x) is Float8Tensor:
-            self.refuse("a float8 tensor from outside is used", "convert it before the call")
         if _is_leaf(x):
             return self.new("param", CAPTURED, array, tensor=x, node=x._fn)
         owner = self._owner_of_grad(x)

@@ -32,6 +32,7 @@ from .interpret.interpreters import innermost, lower
 from .interpret.level_tensor import LevelTensor
 from .interpret.recorded import Recorded, outlived
 from .interpret.sized import Sized
+from .interpret.tracing import refuse
 from .tensor import Float8Tensor, Parameter, Tensor, wrap, wrap_codes, wrap_given
 
 
@@ -316,6 +317,7 @@ def _on_codes(op: OpDef, args: list[Any], attributes: tuple[Any, ...]) -> Any:
         kind = next(a.dtype for a in args if isinstance(a, Float8Tensor))
         raise TypeError(f"{op.name}: {kind} is a storage dtype and has no arithmetic; "
                         "convert with .to(ag.float32) first")
+    refuse(f"{op.name} moves the codes of a float8 tensor", "convert it outside of the function")
     codes = [a._array if isinstance(a, Tensor) else a for a in args]
     named = dict(zip(op.attributes, attributes, strict=True))
     out = op.compute(backend.namespace(*codes), *codes, **named)

@@ -5,7 +5,6 @@ import gc
 import pickle
 import sys
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -532,81 +531,6 @@ def test_what_a_cached_call_costs():
     assert count <= 12, names  # whatever the number of modules
     count, names = count_of_calls(graph, x)
     assert count <= 44, names
-
-
-class Holder:
-    factor = 2.0
-
-    def __init__(self):
-        self.factor, self.factors = 3.0, [1.0, 2.0]
-
-
-def _parts():
-    """By part of Guards: a function, its argument, and a change that only this part notices."""
-    layer, holder, factor = Scale().eval(), Holder(), 2.0
-
-    def scaled(x):
-        return x * factor
-
-    def change_factor():
-        nonlocal factor
-        factor = 5.0
-
-    def step(x):
-        w.grad = None
-        (x * w).sum().backward()
-
-    def adding(x):
-        (x * w).sum().backward()
-
-    def with_grad(shape):
-        w.grad = shape
-
-    w, leaf = ag.ones(3, requires_grad=True), ag.ones(3, requires_grad=True)
-    hooked = ag.ones(3, requires_grad=True)
-    return {
-        "_hooks": (lambda x: layer(x), lambda: layer.register_forward_hook(lambda *args: None)),
-        "_of_modules": (lambda x: layer(x), lambda: setattr(layer, "factor", 7.0)),
-        "_cells": (scaled, change_factor),
-        "_plain": (lambda x: x * holder.factor, lambda: setattr(holder, "factor", 7.0)),
-        "_items": (lambda x: x * holder.factors[0], lambda: holder.factors.insert(0, 4.0)),
-        "_captured": (lambda x: x * leaf.detach(), lambda: setattr(leaf, "data", ag.zeros(3))),
-        "_nodes": (lambda x: x * w, lambda: w.requires_grad_(False)),
-        "_with_extra": (lambda x: x * hooked, lambda: hooked.register_hook(lambda g: g)),
-        "_grads": (step, lambda: with_grad(None)),
-        "_without_grad": (adding, None),
-    }
-
-
-@pytest.mark.parametrize("part", _parts())
-def test_without_one_part_of_the_guards_a_change_is_not_noticed(part):
-    replayed = []
-    for removed in (False, True):
-        function, change = _parts()[part]
-        compiled, x = ag.compile(function), ag.ones(3)
-        ag.manual_seed(0)
-        for _ in range(6):
-            if part == "_without_grad":
-                function.__closure__[0].cell_contents.grad = None
-            compiled(x)
-        assert compiled.counts.compiled >= 1
-        ((guards, _),) = next(iter(compiled._kinds.values())).programs
-        if removed:
-            setattr(guards, part, [])
-            if part == "_captured":
-                guards._arrays = guards._nodes = []
-            elif part == "_nodes":
-                guards._nodes = [leaf._fn for leaf in guards._captured]
-                change()
-                guards._nodes = [leaf._fn for leaf in guards._captured]
-        if change is not None and not (removed and part == "_nodes"):
-            change()
-        before = compiled.counts.compiled
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compiled(x)
-        replayed.append(compiled.counts.compiled - before)
-    assert replayed == [0, 1]
 
 
 def test_other_memory_of_a_tensor_of_which_an_alias_is_used():

@@ -21,7 +21,7 @@ def test_refused(name):
 @pytest.mark.parametrize("name", ["item", "mask", "module_hook", "attribute_of_a_module", "numbers_of_python"])
 def test_fullgraph_raises(name):
     make, pattern = REFUSED[name]
-    f = ag.compile(started(make), fullgraph=True)
+    f = ag.compile(started(make)[0], fullgraph=True)
     with pytest.raises(ag.compile.CompileError, match=pattern):
         calls(f)
 
@@ -148,3 +148,28 @@ def test_an_error_of_a_call_with_a_history_is_raised_once_more_and_refuses_nothi
         with pytest.raises(RuntimeError, match="shape"):
             compiled(x * 2, (3,))
     assert compiled.explain().refused == []
+
+
+def test_a_second_derivative_that_cannot_be_told_apart():
+    w = ag.ones(3, requires_grad=True)
+    f = ag.compile(lambda y: (y * w * w).sum())
+    for _ in range(3):
+        out = f(w * 2)
+    with pytest.raises(RuntimeError, match="computed from a tensor that the function uses itself"):
+        ag.autograd.grad(out, w, create_graph=True)
+
+
+def test_a_second_derivative_of_what_writes():
+    total = ag.zeros(3)
+
+    def f(x):
+        total.add_(x.detach())
+        return (x**3).sum()
+
+    compiled = ag.compile(f)
+    for _ in range(3):
+        x = ag.ones(3, requires_grad=True)
+        out = compiled(x)
+    with pytest.raises(RuntimeError, match="writes to tensors outside"):
+        ag.autograd.grad(out, x, create_graph=True)
+    assert total.tolist() == [3.0] * 3

@@ -1,5 +1,10 @@
-"""Functions of a tensor that `ag.compile` refuses to record, by name, and what the warning says."""
+"""Functions of a tensor that `ag.compile` refuses to record, by name, and what the warning says.
 
+make() gives the function; or it, what it is called with in the place of a leaf of shape (4, 3), and what is looked at.
+"""
+
+import contextlib
+import itertools
 import re
 import warnings
 
@@ -7,7 +12,8 @@ import numpy as np
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
-from autograd_gpu.autograd import Function
+from autograd_gpu.autograd import Function, grad
+from autograd_gpu.utils.checkpoint import checkpoint
 
 REFUSED = {}
 
@@ -35,6 +41,21 @@ def branch():
 @refused("the values of a tensor are read")
 def array():
     return lambda x: ag.as_tensor(x.array**2) + x
+
+
+@refused("the values of a tensor are read")
+def values_of_a_written_constant():
+    def f(x):
+        z = ag.zeros(3)
+        z.add_(x[0])
+        return x * 2 if bool((z > 0).all()) else x - 1
+
+    return lambda x: f(x.detach())
+
+
+@refused("the values of a tensor are read")
+def values_at_places():
+    return lambda x: x.masked_scatter(x > 0, ag.arange(12.0))
 
 
 @refused("a tensor from outside, are read")
@@ -104,8 +125,8 @@ def checkpointed_dropout():
     drop = nn.Dropout(0.5)
 
     def f(x):
-        y = ag.utils.checkpoint.checkpoint(lambda z: drop(z).exp(), x, use_reentrant=False)
-        return ag.autograd.grad(y.sum(), x)[0]
+        y = checkpoint(lambda z: drop(z).exp(), x, use_reentrant=False)
+        return grad(y.sum(), x)[0]
 
     return f
 
@@ -115,7 +136,7 @@ def tensor_hook():
     def f(x):
         y = x * 2
         y.register_hook(lambda g: g * 3)
-        return ag.autograd.grad(y.sum(), x)[0]
+        return grad(y.sum(), x)[0]
 
     return f
 
@@ -157,6 +178,25 @@ def trained(*more):
 def optimizer_hook():
     _, o, f = trained()
     o.register_step_post_hook(lambda *args: None)
+    return f
+
+
+@refused("Slower.step is not the library's")
+def optimizer_of_a_user():
+    class Slower(optim.SGD):
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.data = p.data - 0.01 * p.grad
+
+    w = ag.ones(3, requires_grad=True)
+    o = Slower([w], lr=0.1)
+
+    def f(x):
+        w.grad = x.detach().sum(0)
+        o.step()
+        return w.detach() * 1
+
     return f
 
 
@@ -313,7 +353,7 @@ def saved_tensor_hooks():
     def f(x):
         with ag.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
             y = x.exp()
-        return ag.autograd.grad(y.sum(), x)[0]
+        return grad(y.sum(), x)[0]
 
     return f
 
@@ -335,7 +375,7 @@ def mode_left_on():
 
 
 @refused("another history, or another requires_grad")
-def history_of_what_is_outside():
+def detached_outside():
     b = ag.zeros(4, 3)
 
     def f(x):
@@ -346,29 +386,247 @@ def history_of_what_is_outside():
     return f
 
 
-def calls(f, count=7):
+@refused("a checkpoint's policy replaces the forward of ops")
+def policy_of_a_checkpoint():
+    save = ag.utils.checkpoint.CheckpointPolicy.MUST_SAVE
+
+    def contexts():
+        return ag.utils.checkpoint.create_selective_checkpoint_contexts(lambda ctx, op, *args, **kwargs: save)
+
+    return lambda x: grad(checkpoint(lambda z: z.exp(), x, use_reentrant=False, context_fn=contexts).sum(), x)[0]
+
+
+@refused("a checkpoint draws random numbers a second time")
+def checkpointed_rand():
+    return lambda x: grad(checkpoint(lambda z: z * ag.rand(3), x, use_reentrant=False).sum(), x)[0]
+
+
+@refused("a .grad that has a history is used")
+def history_of_a_grad():
+    w = ag.ones(3, requires_grad=True)
+    (w * w * w).sum().backward(create_graph=True)
+    return lambda x: (x * w.grad).sum()
+
+
+@refused("a tensor from outside was computed from another one")
+def outside_and_what_it_is_made_of():
+    w = ag.ones(3, requires_grad=True)
+    y = w * 2
+    return lambda x: (x * y * w).sum()
+
+
+@refused("the graph of one result was freed by a backward")
+def one_graph_of_two_is_freed():
+    def f(x):
+        y, z = (x * x).sum(), (x * x * x).sum()
+        y.backward()
+        return y + z.detach(), z
+
+    return f, None, lambda results: results[0].detach()
+
+
+@refused("backward.. inside of the call reaches the history of an argument")
+def history_of_an_argument():
+    def f(x):
+        (x * x).sum().backward()
+        return x.detach() * 2
+
+    return f, lambda x: x * 1
+
+
+@refused("an argument gets another history, or another requires_grad")
+def requires_grad_of_an_argument():
+    def f(x):
+        x.requires_grad_()
+        return grad((x * x).sum(), x)[0]
+
+    return f, lambda x: x.detach()
+
+
+@refused("an argument shares memory with a tensor that the function knows")
+def memory_of_an_argument():
+    whole = ag.ones(5, 3)
+    row = whole[0]
+    return lambda x: x.mul_(2) + row * 1, lambda x: whole[:4]
+
+
+@refused("a leaf is returned beside what is computed from it")
+def leaf_beside_its_results():
+    w = ag.ones(3, requires_grad=True)
+
+    def f(x):
+        return w * w * x.detach(), w
+
+    return f, None, lambda results: grad(results[0].sum() + results[1].sum(), w)[0]
+
+
+@refused("two leaves show one array")
+def two_leaves_of_one_array():
+    v = ag.ones(3, requires_grad=True)
+    w = v.detach().requires_grad_()
+
+    def f(x):
+        return (x.detach() * v).sum() + (x.detach() * w * 2).sum()
+
+    return f, None, lambda result: ag.stack(grad(result, (v, w)))
+
+
+@refused("the backward of a result raises")
+def backward_that_raises():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise RuntimeError("no")
+
+    return Wrong.apply
+
+
+@refused("a tensor is converted to or from float8")
+def float8_from_outside():
+    w = ag.ones(4, 3).to(ag.float8_e4m3fn)
+    return lambda x: x * w.float()
+
+
+@refused("moves the codes of a float8 tensor")
+def float8_codes():
+    w = ag.ones(4, 3).to(ag.float8_e4m3fn)
+    return lambda x: ag.cat([w, w]), None, lambda y: y.float()
+
+
+@refused("a float8 tensor is used")
+def float8_as_result():
+    w = ag.ones(4, 3).to(ag.float8_e4m3fn)
+    return lambda x: (w, x * 2), None, lambda results: results[0].float() * results[1].detach()
+
+
+def varying(*branches):
+    """A function that does in turns what the branches do; nothing that is watched tells which one."""
+    turns = itertools.cycle(branches)
+    return lambda x: next(turns)(x)
+
+
+@refused("and the next one")
+def number_of_operations():
+    return varying(lambda x: x.detach() * 2, lambda x: x.detach() * 2 + 1)
+
+
+@refused("in one call, and .* in the next one")
+def other_operations():
+    return varying(lambda x: x.sin(), lambda x: x.cos())
+
+
+@refused("has another tensor in the next call")
+def shape_of_an_operand():
+    w, v = ag.ones(3), ag.ones(4, 3) * 2
+    return varying(lambda x: x * w, lambda x: x * v)
+
+
+@refused("uses a tensor that is another one in the next call")
+def other_parameters():
+    w, v = (nn.Parameter(ag.ones(3) * i) for i in (2, 3))
+    return varying(lambda x: x * w, lambda x: x * v)
+
+
+@refused("the call changes a container among its arguments")
+def container_of_an_argument():
+    return lambda xs: xs.append(1) or xs[0] * 2, lambda x: [x]
+
+
+@refused("inside of saved-tensor hooks")
+def unmarked_hooks_around_calls():
+    around = contextlib.ExitStack()
+
+    def given(x):
+        around.enter_context(ag.autograd.graph.saved_tensors_hooks(lambda t: t, ag.compile.inlineable(lambda t: t)))
+        return x
+
+    def shown(y):
+        around.close()
+        return y
+
+    return lambda x: x.exp(), given, shown
+
+
+@refused("gets other tensors in the next call")
+def order_of_operands():
+    def minus(order):
+        return lambda x: (lambda y, z: y - z)(*(x.sin(), x.cos())[::order])
+
+    return varying(minus(1), minus(-1))
+
+
+@refused("the structure of the result differs")
+def structure_of_results():
+    return varying(lambda x: [x * 2], lambda x: (x * 2,)), None, lambda results: results[0] * isinstance(results, list)
+
+
+@refused("a result that is no tensor differs")
+def numbers_beside_results():
+    return varying(lambda x: (x * 2, 1), lambda x: (x * 2, 3)), None, lambda results: results[0] * results[1]
+
+
+@refused("whether a result requires grad differs")
+def history_of_results():
+    return varying(lambda x: x, lambda x: x.detach()), None, lambda y: y.detach() * y.requires_grad
+
+
+@refused("a result is made of other tensors")
+def other_results():
+    return varying(lambda x: (x.sin(), x.cos()), lambda x: (x.sin(), x.cos())[::-1]), None, lambda y: y[0]
+
+
+@refused("the .grad of another tensor is set")
+def other_grads():
+    w, v = (ag.ones(3, requires_grad=True) for _ in range(2))
+
+    def setting(i):
+        def f(x):
+            w.grad = v.grad = None
+            (w, v)[i].grad = x[0].detach() * 2
+            return x.detach() * 1
+
+        return f
+
+    return varying(setting(0), setting(1)), None, lambda y: ag.stack([t.grad for t in (w, v) if t.grad is not None])
+
+
+def calls(f, count=7, given=None, shown=None):
+    """The results of calls, as bytes. given(x): what f gets in the place of x; shown(result): what is looked at."""
     random, seen = np.random.default_rng(1), []
     for _ in range(count):
-        result = f(ag.tensor(random.uniform(-1, 1, (4, 3)).astype("f4"), requires_grad=True))
-        seen.append(result._array.tobytes())
+        x = ag.tensor(random.uniform(-1, 1, (4, 3)).astype("f4"), requires_grad=True)
+        result = f(x if given is None else given(x))
+        seen.append((result if shown is None else shown(result))._array.tobytes())
     return seen
 
 
 def started(make):
+    """The function, and what `calls` gets besides: how it is called."""
     ag.manual_seed(0)
-    f = make()
+    made = make()
     ag.manual_seed(1)
-    return f
+    f, given, shown = (*made, None, None)[:3] if isinstance(made, tuple) else (made, None, None)
+    return f, {"given": given, "shown": shown}
 
 
 def fault(name):
     """What is wrong with the compiled run of one of the functions, or ""."""
     make, pattern = REFUSED[name]
-    expected = calls(started(make))
-    f = ag.compile(started(make))
+    f, options = started(make)
+    expected = calls(f, **options)
+    f, options = started(make)
+    f = ag.compile(f)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if calls(f) != expected:
+        try:
+            seen = calls(f, **options)
+        except Exception as error:
+            return f"raises {error!r}"
+        if seen != expected:
             return "other results"
     warned = [str(w.message) for w in caught if "runs eagerly" in str(w.message)]
     if len(warned) != 1 or not re.search(pattern, warned[0]):

@@ -25,6 +25,7 @@ from ...core.extend import (
     public,
     storage_of,
     to_detach,
+    tracer,
     wrap,
     wrap_codes,
 )
@@ -163,6 +164,8 @@ def move(x: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
 
 def convert(x: Tensor, dtype: np.dtype) -> Tensor:
     """`cast`, also to and from the float8 storage dtypes (rounded to nearest even; finite numbers saturate)."""
+    if (isinstance(x, Float8Tensor) or dtype in dtypes.STORAGE) and (level := tracer()) is not None:
+        level.refuse("a tensor is converted to or from float8", "convert it outside of the function")
     if isinstance(x, Float8Tensor):
         if dtype not in dtypes.FLOATS:
             return convert(wrap(from_float8(x._array, x.dtype, dtypes.float32)), dtype)

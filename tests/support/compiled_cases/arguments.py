@@ -6,7 +6,7 @@ import threading
 import autograd_gpu as ag
 from autograd_gpu import nn
 
-from .common import bits, called, case, data, each, in_turns
+from .common import bits, called, case, data, each, in_turns, replaying
 
 
 @case
@@ -14,14 +14,21 @@ def shapes_and_dtypes(wrap):
     f = wrap(lambda x: (x * 2 + x.shape[0] + x.stride()[0], x.sum(0), x.is_contiguous()))
     g = wrap(lambda x: x.ravel().sin())
     samples = [
-        lambda i: (data(i, 2, 6),), lambda i: (data(i, 6, 2),), lambda i: (data(i, 6, 2).T,),
-        lambda i: (data(i, 2, 6).double(),), lambda i: (data(i, 2, 12)[:, ::2],), lambda i: (data(i, 6, 2).T.clone(),),
+        lambda i: (data(i, 2, 6),), lambda i: (data(i, 4, 6),), lambda i: (data(i, 6, 2),),
+        lambda i: (data(i, 6, 2).T,),
+        lambda i: (data(i, 2, 6).double(),), lambda i: (data(i, 2, 12)[:, ::2],), lambda i: (data(i, 6, 2).T.exp(),),
     ]  # fmt: skip
     return in_turns(f, samples), in_turns(g, samples)
 
 
 @case
-def requires_grad_of_an_argument(wrap):
+def orders_of_memory_in_turns(wrap):
+    f = wrap(lambda x: (x * 2, x.is_contiguous()))
+    return in_turns(f, [lambda i: (data(i, 2, 6),), lambda i: (data(i, 6, 2).T.exp(),)])
+
+
+@case
+def whether_an_argument_requires_grad(wrap):
     f = wrap(lambda x: x * x if x.requires_grad else x * 3)
     return in_turns(f, [lambda i: (data(i),), lambda i: (data(i, requires_grad=True),), lambda i: (data(i) * 1,),
                         lambda i: (data(i, requires_grad=True) * 1,)])  # fmt: skip
@@ -70,11 +77,12 @@ def shared_memory_of_arguments(wrap):
     def part(distance):
         def make(i):
             x = rows(i)
-            return x[: 5 - distance], x[distance:]
+            return x[:3], x[distance : distance + 3]
 
         return make
 
-    return in_turns(f, [lambda i: (rows(i)[:4], rows(i + 9)[:4]), whole, part(1), part(2), lambda i: (rows(i), rows(i)),
+    return in_turns(f, [lambda i: (x := rows(i)[:3], x.detach()), part(1), part(2), whole,
+                        lambda i: (rows(i)[:4], rows(i + 9)[:4]), lambda i: (rows(i), rows(i)),
                         lambda i: (x := rows(i), x), lambda i: (x := rows(i), x.detach())])  # fmt: skip
 
 
@@ -127,7 +135,7 @@ def modes_of_the_caller(wrap):
         finally:
             ag.set_default_dtype(ag.float32)
 
-    around = [contextlib.nullcontext, ag.no_grad, double, ag.inference_mode, contextlib.nullcontext]
+    around = [contextlib.nullcontext, double, contextlib.nullcontext, ag.no_grad, ag.inference_mode]
     for context in (*around, *around):
         with context():
             log += [called(f, data(i, requires_grad=True)) for i in range(4)]
@@ -150,7 +158,7 @@ def precision_of_products(wrap):
     return log
 
 
-@case
+@replaying(12)
 def hooks_around_calls(wrap):
     f, log = wrap(lambda x: (x * 3).exp().tanh().sum()), []
     for dtype in (None, "float8_e4m3fn", "bfloat16", None, "float16"):

@@ -11,8 +11,18 @@ CASES = {}
 
 def case(function):
     """Registers a case by its name."""
-    CASES[function.__name__] = function
+    CASES[function.__name__] = function, 1
     return function
+
+
+def replaying(count):
+    """The same for a case that has to replay at least `count` calls."""
+
+    def register(function):
+        CASES[function.__name__] = function, count
+        return function
+
+    return register
 
 
 def data(i, *shape, **options):
@@ -68,8 +78,9 @@ def plain(function):
     return function
 
 
-def fault(make, replays=1):
-    """What a case finds wrong with compiled calls, or ""; it has to replay at least so many calls."""
+def fault(name):
+    """What a case finds wrong with compiled calls, or ""."""
+    make, replays = CASES[name]
     made = []
 
     def wrap(function):

@@ -5,7 +5,7 @@ import functools
 import autograd_gpu as ag
 from autograd_gpu import nn
 
-from .common import case, changing, data, each
+from .common import called, case, changing, data, each
 
 FACTOR = 2.0
 
@@ -84,6 +84,17 @@ def attributes_by_variables(wrap):
                     lambda: setattr(table["a"], "of_class", 5.0), lambda: table["a"].numbers.insert(0, 8.0),
                     lambda: setattr(layers[1], "gain", 7.0),
                     lambda: holder.options.nested["a"][0].insert(0, 9.0))  # fmt: skip
+
+
+@case
+def attributes_of_arguments(wrap):
+    options, more = Options(), Options()
+    f, log = wrap(lambda x, options, *, more: x * options.scale + more.numbers[0] + more.scale), []
+    for i in range(12):
+        if i % 4 == 0:
+            (options, more)[i // 4 % 2].scale += i
+        log.append(called(f, data(i), options, more=more))
+    return log
 
 
 @case

@@ -93,8 +93,9 @@ def writes_to_constants(wrap):
         before = z * 3
         z[0] = x[1]
         z += 1
-        y = ag.tensor([1.0, 2.0, 3.0])
-        return z, z * 2, before, y, y.add_(x[0])
+        y, folded = ag.tensor([1.0, 2.0, 3.0]), ag.ones(3) * 2
+        folded.add_(x[0])
+        return z, z * 2, before, y, y.add_(x[0]), folded
 
     f, log = wrap(f), []
     for i in range(5):

@@ -4,7 +4,7 @@ import autograd_gpu as ag
 from autograd_gpu import nn, optim
 from autograd_gpu.autograd import grad
 
-from .common import bits, called, case, data, each
+from .common import bits, called, case, data, each, replaying
 
 
 @case
@@ -13,7 +13,7 @@ def grads_accumulate(wrap):
 
     def f(x):
         (x @ w).sum().backward()
-        return w.grad * 2, w.grad
+        return w.grad * (2 if w.grad.is_contiguous() else 3), w.grad
 
     f, log = wrap(f), []
     for i in range(12):
@@ -33,6 +33,17 @@ def whether_there_is_a_grad(wrap):
     for value in (None, data(2, 3), None, data(3, 3), data(4, 3) * 1):
         w.grad = value
         log += each(f, 4)
+    return log
+
+
+@replaying(7)
+def grads_of_another_memory_at_each_call(wrap):
+    w = data(1, 3, requires_grad=True)
+    w.grad = held = data(2, 3)
+    f, g, log = wrap(lambda x: x * w.grad), wrap(lambda x: x * w * held), []
+    for i in range(6):
+        log += [called(f, data(i)), called(g, data(i))]
+        w.grad = data(i, 3)
     return log
 
 

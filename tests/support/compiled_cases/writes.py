@@ -29,6 +29,23 @@ def writes(wrap):
 
 
 @case
+def results_that_are_equal(wrap):
+    """Each of them is memory of its own."""
+    def f(x):
+        y, z = x * 2, x * 2
+        y.add_(1)
+        return y, z, x.sin(), x.sin(), x.clone(), x
+
+    f, log = wrap(f), []
+    for i in range(5):
+        results = f(data(i))
+        for k, y in enumerate(results):
+            y.mul_(k + 2)
+        log.append(bits(results))
+    return log
+
+
+@case
 def writes_to_arguments(wrap):
     def f(x):
         y = x * 2
