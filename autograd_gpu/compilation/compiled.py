@@ -179,9 +179,8 @@ class Compiled:
             if len(kind.programs) < MOST_PROGRAMS:
                 kind.programs.append((template.guards, template.instance(REPLAYS[self._mode], lengths)))
         try:
-            result = template.run(leaves)
+            result = template.run(leaves, lengths)
         except Unexplained as unexplained:
-            family.templates.remove(template)
             family.reason = str(unexplained)
             return False, None
         self.counts.compiled += 1

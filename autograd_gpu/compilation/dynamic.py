@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import namespace
+from ..core.graph import journals
 from ..core.interpret.sized import Formula, Polynomial, plain
 from ..core.tensor import Parameter, Tensor
+from ..random.replay import GeneratorSnapshot
 from . import graph
 from .graph import CAPTURED, CONSTANT, GRAD, Trace, Value
 from .guards import Guards
@@ -133,7 +136,7 @@ class Family:
             del self.courses[:-MOST_COURSES]
             return
         others = [s for s in course if s.lengths != lengths]
-        if len(others) > 1 and not self._fits(lengths):
+        if len(others) > 1:
             try:
                 self.templates.insert(0, make(whole, others, tracer, lengths, self.places))
                 del self.templates[MOST_COURSES:]
@@ -142,9 +145,6 @@ class Family:
                 self.reason = str(unexplained)
         self.courses.remove(course)
         self.courses.append([*others[1 - MOST_POINTS :], sample])
-
-    def _fits(self, lengths: Sizes) -> bool:
-        return any(template.unfit(lengths) is None for template in self.templates)
 
 
 def _given(sizes: Sizes | None) -> Sizes:
@@ -163,6 +163,7 @@ class Template:
             raise Unexplained(tracer.told.unfit)
         if not tracer.points:
             raise Unexplained("further sizes are needed")
+        self._misfits: set[Sizes] = set()
         self.symbols = Symbols([*(s.lengths for s in others), lengths], places)
         points = [_given(self.symbols.of(n)) for n in (*(s.lengths for s in others), lengths)]
         if points != [*(p.sizes for p in tracer.points), tracer.sizes]:
@@ -208,10 +209,12 @@ class Template:
     def unfit(self, lengths: Sizes) -> str | None:
         """Why these sizes are none for this program, or None."""
         sizes = self.symbols.of(lengths)
+        if lengths in self._misfits:
+            return "a result has another layout for this size"
         if sizes is None:
             return "a size that was the same in all calls is another one, or sizes that were equal are not"
-        numbers = [n.at(sizes) if isinstance(n, Polynomial) else n for n in self._sizes_met]
-        if any(n < 2 for n, met in zip(numbers, self._sizes_met, strict=True) if isinstance(met, Polynomial)):
+        numbers = [n if isinstance(n, int) else n.at(sizes) for n in self._sizes_met]
+        if any(n < 2 for n, met in zip(numbers, self._sizes_met, strict=True) if not isinstance(met, int)):
             return "a size would be 0 or 1, or negative"
         if len({*numbers}) < len(numbers):
             return "two sizes are equal that were not"
@@ -227,16 +230,30 @@ class Template:
 
     def instance(self, replay: type[Replay], lengths: Sizes) -> Replay:
         """A program for these sizes alone."""
-        return replay(*self._make, Copier(_given(self.symbols.of(lengths))).trace(self.trace))
+        trace = Copier(_given(self.symbols.of(lengths))).trace(self.trace)
+        varying = [v for v in trace.arguments if v.is_forgotten]
+        for v in varying:  # a CUDA graph asks whether they share memory
+            v.array = namespace(v.array).empty(v.shape, v.dtype)
+        made = replay(*self._make, trace)
+        for v in varying:
+            v.stand_in(v.shape, v.array.strides)
+        return made
 
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Runs the program; Unexplained if a result is none that fits, and nothing has happened yet."""
-        try:
-            return self.replay(leaves)
-        except Misfit as error:
-            if error.number > self.replay.first_effect:
-                raise
-            raise Unexplained(str(error)) from None
+    def run(self, leaves: Sequence[Any], lengths: Sizes) -> Any:
+        """Runs the program; Unexplained if a result does not fit, for which everything is as it was before."""
+        snapshot = GeneratorSnapshot()
+        with journals.keeping() as journal, snapshot:
+            try:
+                return self.replay(leaves)
+            except Misfit as error:
+                if error.number > self.replay.first_effect:
+                    raise
+                self._misfits.add(lengths)
+                reason = f"{error.cause}, which does not follow from the sizes"
+        journal.restore()
+        for generator, position in snapshot.noted.items():
+            generator.return_to(position)
+        raise Unexplained(reason)
 
 
 class _Explaining:

@@ -61,6 +61,11 @@ class Value:
             self._known = self.root, self.is_whole, self.is_view
             self.stand_in(self.shape, self.array.strides)
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether one element stands in place of the array."""
+        return self._known is not None
+
     def stand_in(self, shape: tuple[int, ...], steps: tuple[int, ...]) -> None:
         """Has one element with that shape and those strides in place of the array."""
         xp = namespace(self.array)

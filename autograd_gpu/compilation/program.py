@@ -386,11 +386,12 @@ class Program:
             raise self._explained(error) from None
 
     def _explained(self, error: Exception) -> Exception:
-        for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename == self.filename:
-                node = self._lines.get(frame.lineno or 0)
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == self.filename:
+                node = self._lines.get(line)
                 if isinstance(node, graph.Call):
-                    return explained(node.op, [wrap(a.array) for a in node.args if isinstance(a, Value)], error)
+                    arrays = [frame.f_locals.get(self._names[a], a.array) for a in node.args if isinstance(a, Value)]
+                    return explained(node.op, [*map(wrap, arrays)], error)
         return error
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.interpret.sized import Formula, Polynomial
 from . import graph
-from .graph import CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Check, Look, Node, Trace, Value, is_sized
+from .graph import CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Node, Routine, Trace, Value, is_sized
 from .program import Program
 from .replay import Replay
 
@@ -24,10 +24,9 @@ class Misfit(RuntimeError):
     """A result has another shape, or other strides, than those that follow from the sizes."""
 
     def __init__(self, number: int, name: str, array: Any) -> None:
-        super().__init__(f"compiled for varying sizes: {name} has shape {list(array.shape)} and strides "
-                         f"{list(array.strides)}, which do not follow from the sizes as in the recorded calls; "
-                         "call ag.compile without dynamic=True, and report this")
-        self.number = number
+        self.number, self.cause = number, f"{name} has shape {list(array.shape)} and strides {list(array.strides)}"
+        super().__init__(f"compiled for varying sizes: {self.cause}, which do not follow from the sizes as in the "
+                         "recorded calls, and memory outside was already written to; leave dynamic=True out")
 
 
 def misfit(number: int, name: str, array: Any) -> None:
@@ -131,8 +130,10 @@ class SizedReplay(Replay):
     def __init__(self, fn: Any, name: str, structure: Any, trace: Trace, symbols: Sequence[tuple[int, int]]) -> None:
         self._symbols = symbols
         super().__init__(fn, name, structure, trace)
-        effects = (i for i, n in enumerate(self.program.nodes) if n.has_effect and not isinstance(n, (Check, Look)))
-        self.first_effect = next(effects, len(self.program.nodes))
+        outside = {v.root for v in self._outside}
+        effects = (i for i, n in enumerate(self.program.nodes)
+                   if isinstance(n, Routine) or any(v.root in outside for v in n.writes))  # fmt: skip
+        self.first_effect = next(effects, len(self.program.nodes))  # what cannot be taken back
 
     def _program(self, name: str, nodes: Any, parameters: Sequence[Value], returns: Sequence[Value],
                  saved: Sequence[Value] | None = None) -> Program:  # fmt: skip

@@ -149,3 +149,36 @@ def test_a_program_holds_no_array_of_the_traced_call(device):
     results = [v.array for v in replay.trace.values if v.kind == "result"]
     assert len(results) >= 3
     assert all(array.data.mem.size <= 512 for array in results)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_calls_that_differ_by_sizes_share_a_program(device, mode):
+    def training(compiled):
+        ag.manual_seed(0)
+        m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 2)).to(device)
+        o = optim.SGD(m.parameters(), lr=0.1)
+
+        def step(x, y):
+            o.zero_grad()
+            loss = nn.functional.cross_entropy(m(x), y, reduction="sum") / x.shape[0]
+            loss.backward()
+            o.step()
+            return loss.detach()
+
+        f, seen = ag.compile(step, dynamic=True, fullgraph=True, mode=mode) if compiled else step, []
+        for n in (5, 5, 7, 9, 11, *[6] * 7, 8, 6):
+            random = np.random.default_rng(n)
+            x = ag.tensor(random.uniform(-1, 1, (n, 3)).astype("f4"), device=device)
+            loss = f(x, ag.tensor(random.integers(0, 2, n), device=device))
+            state = [loss, *m.parameters(), *(p.grad for p in m.parameters())]
+            seen.append([t.detach().cpu().numpy().tobytes() for t in state])
+        return seen, f
+
+    expected, _ = training(False)
+    seen, f = training(True)
+    assert seen == expected
+    assert f.counts.traced == 4
+    assert f.counts.compiled == 10
+    (own,) = [info for info in f.explain().programs if "[6, 3]" in info.arguments]
+    graph = "no graph: on the CPU" if device == "cpu" else "1 CUDA graph"
+    assert own.graph == (graph if mode == "reduce-overhead" else "")

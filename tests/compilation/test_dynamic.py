@@ -1,7 +1,13 @@
 """dynamic=True: calls with other sizes share a program, and do what eager calls do, bit for bit."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
+from hypothesis import given as drawn_by
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, optim
@@ -424,3 +430,144 @@ def test_a_size_that_equals_another_one_by_chance_is_one_of_its_own():
 
     compiled = run(lambda: (f, [w]), (32, 17, 64, 5, 8, 8, 4, 9))
     assert compiled.counts.traced == 6  # 32, 17, 64, twice 8, and 4
+
+
+@settings(max_examples=25, deadline=None)
+@drawn_by(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), min_size=8, max_size=14), st.integers(0, 4))
+def test_any_sequence_of_sizes(sizes, which):
+    def f(x, y):
+        n, m = x.shape[0], y.shape[0]
+        z = (x @ w).tanh() / (n + 1)
+        if which == 0:
+            return z.sum(0) * m, ag.cat([x, y]).mean() if n + m else x
+        if which == 1:
+            return (z * 2.0 if n > m else z.exp()), y[: n - 1]
+        if which == 2:
+            return z.reshape(n * 3), x[: m + 1].sum(), (y + 1 if m == 3 else y * n)
+        if which == 3:
+            return ag.ones(n, m) * x.mean(1)[:, None] * y.mean(1), ag.arange(n + m)
+        return x.softmax(0).sum(0) + y.var(0, correction=0) if m else x, z[n // 2 :]
+
+    w = weight(4, 3)
+    compiled = ag.compile(f, dynamic=True)
+    for n, m in sizes:
+        a, b = [(given(n, 4), given(m + 20, 4)[:m].clone()) for _ in range(2)]
+        expected = outcome(lambda pair: f(*pair), a)
+        assert outcome(lambda pair: compiled(*pair), b) == expected, (n, m)
+
+
+# ---- what else a call depends on ---------------------------------------------------------------------
+
+
+def test_guards_of_a_shared_program():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+    compiled = ag.compile(lambda x: net(x).sum(), dynamic=True)
+
+    def check(sizes):
+        for n in sizes:
+            x = given(n, 4)
+            ag.manual_seed(n)
+            expected = net(x).sum().item()
+            ag.manual_seed(n)
+            assert compiled(x).item() == expected, n
+
+    check((5, 6, 7, 8))
+    net.eval()
+    check((9, 11, 12, 13, 14))
+    assert compiled.counts.traced == 6
+    assert "training has changed" in compiled.recompiles[0]
+
+
+def test_modes_kinds_of_tensors_and_layouts_are_apart():
+    compiled = ag.compile(lambda x: (x * 2, x.shape[0] * x.mean(0)), dynamic=True)
+
+    def check(make):
+        for n in (5, 6, 7, 8):
+            assert flat(compiled(make(n))) == flat((make(n) * 2, n * make(n).mean(0)))
+
+    check(lambda n: given(n, 4))
+    check(lambda n: given(n, 4, grad=False))
+    check(lambda n: given(n, 4).detach().double())
+    check(lambda n: given(4, n, grad=False).T)
+    check(lambda n: given(n, 8, grad=False)[:, ::2])
+    check(lambda n: given(n, 4)[None][0])
+    with ag.no_grad():
+        check(lambda n: given(n, 4))
+
+
+def test_saved_tensor_hooks_have_a_program_for_each_size():
+    def f(x):
+        with ag.hooks.quantize("float8_e4m3fn", min_bytes=100):
+            return (x @ w).tanh().sum()
+
+    w = weight(4, 3)
+    compiled = run(lambda: (f, [w]), (40, 40, 17, 64, 5, 6, 6, 9))
+    assert any("saved-tensor hooks may decide by size" in reason for reason in compiled.explain().by_size)
+
+
+def test_a_number_from_sizes_may_be_any_formula():
+    def f(x):
+        n = x.shape[0]
+        return x * (2.0 / (n * 3 - 1) + n % 5), x[: n // 3], x / (n * n)
+
+    compiled = run(lambda: (f, []), MANY)
+    assert compiled.counts.traced == 4 + 4  # a third of 5, 2 and 3 is less than 2, and that of 12 the width
+
+
+def test_a_result_that_does_not_follow_takes_back_what_was_done():
+    """A slice that ends at the end of a shorter tensor: nothing tells of it but the result."""
+
+    def make():
+        model = network()
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        return step_of(model, optimizer, lambda m, x: F.dropout(m(x.detach()), 0.5)[:9].square().mean())
+
+    compiled = run(make, (20, 20, 17, 64, 30, 5, 31, 5, 6, 40))
+    assert compiled.counts.traced == 4 + 3
+    assert "basic_index has shape [6, 3]" in compiled.recompiles[-1]
+
+
+def test_an_error_is_that_of_eager_code():
+    w = weight(12, 3)
+    run(lambda: (lambda x: (x.reshape(-1, 12) @ w).sum(), [w]), (9, 9, 18, 30, 60, 5, 6, 10, 90))
+    run(lambda: (lambda x: F.cross_entropy(x.T, ag.arange(4)), []), (9, 17, 30, 60, 3, 5))
+
+
+def test_arrays_of_recorded_calls_are_not_kept():
+    w = weight(4, 4096)
+    seen = []
+
+    def f(x):
+        h = (x @ w).exp()
+        seen.append(weakref.ref(h.detach().array)) if not ag.compiler.is_compiling() else None
+        return (h * 2).sum()
+
+    compiled = ag.compile(f, dynamic=True)
+    sizes = (30, 40, 50, 60, 70)
+    gc.collect()
+    for n in sizes:
+        compiled(given(n, 4)).backward()
+    gc.collect()
+    large = [x for x in gc.get_objects() if isinstance(x, ag.Tensor) and x.nbytes >= 30 * 4096 * 4]
+    assert large == []
+    assert compiled.counts.traced == 3
+
+
+def test_none_is_true_and_false_makes_a_program_for_each_size():
+    counts = []
+    for dynamic in (True, None, False):
+        compiled = ag.compile(lambda x: x * 2, dynamic=dynamic)
+        for n in (3, 4, 5, 6, 7):
+            compiled(ag.ones(n))
+        counts.append(compiled.counts.traced)
+    assert counts == [3, 3, 5]
+
+
+def test_code_of_a_shared_program():
+    compiled = ag.compile(lambda x: x.sum() / x.shape[0] + (x[: x.shape[0] // 2]).mean(), dynamic=True)
+    for n in (8, 9, 20):
+        compiled(ag.ones(n))
+    text = compiled.print_readable(print_output=False)
+    assert "s0 = x.shape[0]" in text
+    assert "(s0 // 2)" in text
+    assert "f32[s0]" in str(compiled.explain())

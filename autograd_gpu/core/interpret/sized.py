@@ -252,7 +252,6 @@ class SizeNumber(Sized):
     """A size for the user's code, or what was computed of sizes; it passes for an int, or a float."""
 
     __slots__ = ("level", "polynomial", "text", "value")
-    __array_ufunc__ = None  # NumPy's numbers leave arithmetic to it
 
     def __init__(self, value: Any, text: str, polynomial: Polynomial | None, level: Level) -> None:
         self.value, self.text, self.polynomial, self.level = value, text, polynomial, level
