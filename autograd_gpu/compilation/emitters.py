@@ -349,7 +349,7 @@ def _cross_entropy_grad(node: Call) -> Emitter | None:
         return None
     if len(target.shape) != 1 or not _is_dense(probs, out):
         return None
-    classes, forward, places = probs.shape[1], node.op.forward, np.arange(probs.shape[0])
+    forward, places = node.op.forward, np.arange(probs.shape[0])
 
     def gradient(h: Any, probs: Any, target: Any, scale: Any, out: Any = None) -> Any:
         if scale.ndim:  # the classes of this call are unusual
@@ -360,7 +360,7 @@ def _cross_entropy_grad(node: Call) -> Emitter | None:
             return out
         factor = h * scale
         out = np.multiply(probs, factor, out)
-        out[places, np.minimum(np.maximum(target, 0), classes - 1)] -= factor
+        out[places, target] -= factor  # all are in range: else `scale` would have a number per row
         return out
 
     def write(w: Writer) -> None:
