@@ -100,6 +100,27 @@ def write_beside():
     return lambda x: Same.apply(x.detach()) * 2
 
 
+@refused("the data of a tensor is replaced")
+def data_of_a_parameter():
+    w = nn.Parameter(ag.ones(3))
+
+    def f(x):
+        w.data = x[0].detach() * 2
+        return x.detach() * w.detach()
+
+    return f
+
+
+@refused(r"storage_offset.. of a tensor is asked for")
+def place_in_memory():
+    rows = iter(range(100))
+
+    def given(x):
+        return ag.ones(100, 3)[(i := next(rows)) : i + 4]
+
+    return lambda x: x * x.storage_offset(), given, None
+
+
 @refused("a version is incremented by hand")
 def version():
     b = ag.zeros(3)
