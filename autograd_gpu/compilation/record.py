@@ -16,6 +16,7 @@ from ..core.graph.node import behind, has_hooks
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.interpreters import entered
 from ..core.interpret.sized import Sized, plain
+from ..core.interpret.tracing import refuse
 from ..core.interpret.tracing import tracer as current_tracer
 from ..core.saved.saved_tensor import FREED
 from ..core.tensor import Tensor, wrap
@@ -32,6 +33,7 @@ _LOCK = threading.Lock()
 _OPEN: list[Tracer] = []
 _UNWATCHED: Any = TensorBase.__dict__["array"]
 _GRAD: Any = Tensor.__dict__["grad"]
+_DATA: Any = Tensor.__dict__["data"]
 
 
 def _read(self: TensorBase) -> Any:
@@ -48,6 +50,12 @@ def _grad(self: Tensor) -> Any:
     return _GRAD.fget(self)
 
 
+def _set_data(self: Tensor, value: Any) -> None:
+    """`data = value` in the same time."""
+    refuse("the data of a tensor is replaced", "write in place: x.data.copy_(value)")
+    _DATA.fset(self, value)
+
+
 @contextmanager
 def reads_told(tracer: Tracer) -> Iterator[None]:
     """Has `Tensor.array` tell tracers of reads; it costs nothing while none is on."""
@@ -55,6 +63,7 @@ def reads_told(tracer: Tracer) -> Iterator[None]:
         _OPEN.append(tracer)
         TensorBase.array = property(_read, doc=_UNWATCHED.__doc__)  # type: ignore[assignment,method-assign]
         Tensor.grad = property(_grad, _GRAD.fset, _GRAD.fdel, _GRAD.__doc__)  # type: ignore[assignment,method-assign]
+        Tensor.data = property(_DATA.fget, _set_data, _DATA.fdel, _DATA.__doc__)  # type: ignore[assignment,method-assign]
     try:
         with sizes_told(tracer):
             yield
@@ -62,7 +71,7 @@ def reads_told(tracer: Tracer) -> Iterator[None]:
         with _LOCK:
             _OPEN.remove(tracer)
             if not _OPEN:
-                TensorBase.array, Tensor.grad = _UNWATCHED, _GRAD  # type: ignore[method-assign]
+                TensorBase.array, Tensor.grad, Tensor.data = _UNWATCHED, _GRAD, _DATA  # type: ignore[method-assign]
 
 
 def record(

@@ -323,8 +323,7 @@ class Watch:
             value = self._attribute(value, attribute, name)
             if value is MISSING:
                 return
-        if loose:
-            self._within(value, loose, name, seen, DEEPEST)
+        self._within(value, loose, name, seen, DEEPEST)
 
     def _attribute(self, value: Any, attribute: str, name: str) -> Any:
         """Takes down an attribute of an object; MISSING if there is none, or nothing to take down."""
@@ -342,6 +341,9 @@ class Watch:
         if not depth or id(value) in seen or not _has_state(value):
             return
         seen.add(id(value))
+        for cls, reader in MODULE_CLASSES.items():
+            if isinstance(value, cls):  # its children may be called in turn, as those of a ModuleList
+                self.module(value, reader)
         for part in _parts(value):
             self._within(part, names, name, seen, depth - 1)
         if not isinstance(value, (*_CONTAINERS, types.FunctionType, types.BuiltinFunctionType)):

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..backend.arrays import dtypes, strides
 from ..backend.arrays.memory_format import strided
-from ..core.extend import Tensor, method, other_words, public
+from ..core.extend import Tensor, method, other_words, public, tracer
+from ..modes import MODES
 from .indexing.basic_index import wrap_dim
 
 
@@ -173,6 +174,7 @@ def get_device(input: Tensor) -> int:
 @method()
 def data_ptr(x: Tensor) -> int:
     """The address of the first element of x."""
+    _refuse_place("data_ptr")
     return strides.address(x._layout())
 
 
@@ -183,7 +185,14 @@ def storage_offset(x: Tensor) -> int:
     >>> ag.ones(2, 3)[1].storage_offset()
     3
     """
+    _refuse_place("storage_offset")
     return strides.offset_of(x._layout())
+
+
+def _refuse_place(name: str) -> None:
+    """A call that is traced stays eager: the arguments of another one lie elsewhere."""
+    if MODES.stack and (level := tracer()) is not None:
+        level.refuse(f"{name}() of a tensor is asked for", "do it outside of the function")
 
 
 def is_sparse(x: Tensor) -> bool:

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from refused_calls import REFUSED, calls, fault, item, started
+from refused_calls import REFUSED, calls, fault, started
+from refused_calls.reads_and_hooks import item
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn

@@ -53,8 +53,8 @@ class Plan:
     ) -> None:  # fmt: skip
         self.root = roots(nodes, fresh)
         self._fixed, self._fresh = {self.root.get(r, r) for r in fixed}, fresh
-        self._last = self.last_uses(nodes, returns)
         self._escaping = self.escaping(nodes, returns)
+        self._last = self.last_uses(nodes)
         self.over: dict[Value, Value] = {}  # by result: the operand in whose memory it is put
         self.scratch: dict[int, list[Slot]] = {}  # by number of the instruction: memory that it needs for itself
         self._slots: dict[Value, Slot] = {}
@@ -121,10 +121,10 @@ class Plan:
         """Identifies the memory of a value."""
         return self.root.get(v.root, v.root)
 
-    def last_uses(self, nodes: Sequence[Node], returns: Iterable[Value]) -> dict[int, int]:
-        """By root of memory: the last instruction that touches it; the number of all for what is returned."""
+    def last_uses(self, nodes: Sequence[Node]) -> dict[int, int]:
+        """By root of memory: the last instruction that touches it; the number of all for what somebody keeps."""
         last = {self.root_of(v): i for i, node in enumerate(nodes) for v in (*node.reads, *node.made())}
-        return {**last, **{self.root_of(v): len(nodes) for v in returns}}
+        return {**last, **dict.fromkeys(self._escaping, len(nodes))}
 
     def escaping(self, nodes: Sequence[Node], returns: Iterable[Value]) -> set[int]:
         """The roots of memory that somebody keeps after the call: results, `.grad`s, and what a routine gets."""

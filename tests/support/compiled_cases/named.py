@@ -197,10 +197,25 @@ def attributes_of_modules(wrap):
 
 
 @case
+def children_of_lists_of_modules(wrap):
+    ag.manual_seed(0)
+    layers = nn.ModuleList([nn.ModuleList([nn.Linear(3, 3), nn.Tanh()]) for _ in range(2)])
+
+    def f(x):
+        for pair in layers:
+            for layer in pair:
+                x = layer(x)
+        return x
+
+    return changing(f, wrap, lambda: layers[1].__setitem__(0, nn.Linear(3, 3)), lambda: layers.append(nn.ModuleList()),
+                    lambda: layers[0].append(nn.ReLU()), lambda: layers.__delitem__(1))  # fmt: skip
+
+
+@case
 def modules_that_run_fused(wrap):
     ag.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 3), nn.LeakyReLU(), nn.Linear(3, 2))
-    return changing(lambda x: model(x), wrap, lambda: setattr(model[0], "weight", nn.Parameter(ag.full((3, 3), 2.0))),
+    return changing(model, wrap, lambda: setattr(model[0], "weight", nn.Parameter(ag.full((3, 3), 2.0))),
                     lambda: setattr(model[1], "negative_slope", 0.5),
                     lambda: setattr(model[1], "forward", lambda x: x * 7))  # fmt: skip
 
@@ -210,10 +225,10 @@ def replaced_parameters_of_a_module(wrap):
     """functional_call puts others in the place of parameters, and puts them back."""
     ag.manual_seed(0)
     m, w = nn.Linear(3, 3), data(5, 3, 3)
-    f = wrap(lambda x: ag.func.functional_call(m, {"weight": w * x[0, 0]}, (x,)))
-    before = each(f)
+    f = wrap(functools.partial(ag.func.functional_call, m))
+    before = [called(f, {"weight": w * i}, (data(i),)) for i in range(5)]
     m.bias = nn.Parameter(ag.ones(3))
-    return before, each(f)
+    return before, [called(f, {"weight": w * i}, (data(i),)) for i in range(5)]
 
 
 @case

@@ -69,6 +69,20 @@ def grads_that_are_set(wrap):
 
 
 @case
+def steps_by_hand(wrap):
+    """A `.grad` stays what it is, though nothing in the call reads it any more."""
+    w = data(1, 3, requires_grad=True)
+
+    def f(x):
+        w.grad = None
+        (x * w).sum().backward()
+        with ag.no_grad():
+            w.sub_(w.grad * 0.1)
+
+    return each(wrap(f), state=[w])
+
+
+@case
 def grads_of_arguments(wrap):
     def f(x):
         (x * x).sum().backward()
