@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from effort import some
 
 from autograd_gpu import backend
 from autograd_gpu.autograd.backward import grad
@@ -139,8 +140,8 @@ class Row(_Fields):
         return self.fn or getattr(RECORD, self.op)
 
     def draw(self, seed: int = 0) -> list[Sample]:
-        """The samples; the same numbers at every call."""
-        return list(self.samples(np.random.default_rng(seed)))
+        """The samples, some of them on an emulated device; the same numbers at every call."""
+        return some(list(self.samples(np.random.default_rng(seed))))
 
     def draw_different(self, count: int) -> list[Sample]:
         """Samples without repetitions, at least `count` of them without an empty tensor."""
