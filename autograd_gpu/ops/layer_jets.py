@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import counters
 from ..backend.arrays.dtypes import HALF
-from ..backend.cpu import chains, pool, streams
+from ..backend.cpu import chains, large_products, pool, streams
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu.blas import readable
 from ..backend.cpu.matmul import matmul
@@ -140,7 +140,7 @@ class Product:
 def by_blocks(height: int, nbytes: int, work: cpu_rows.Work) -> None:
     """Calls work(start, stop) for blocks of `height` rows of streams of so many bytes; of many on all cores."""
     step = max(height, 1)
-    if nbytes >= LEAST_BYTES:
+    if nbytes >= LEAST_BYTES and large_products.are_shared():
         cores = cpu_rows.cores()
         size = -(-height // (cores * min(max(height // (cores * FEWEST), 1), BLOCKS_PER_CORE)))
         step = -(-size // GRAIN) * GRAIN

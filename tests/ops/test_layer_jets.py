@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, profiler
@@ -185,3 +186,24 @@ def test_an_error_in_a_block_is_raised_and_forgotten(method, monkeypatch):
         with pytest.raises(ZeroDivisionError, match="in a block"):
             call(x)
     np.testing.assert_array_equal(call(x).detach().numpy(), expected)
+
+
+def test_a_limited_blas_computes_in_one_block(monkeypatch):
+    """As large products do: a process that limits BLAS to one thread gets no blocks."""
+    blocks = []
+    monkeypatch.setattr(layer_jets.chains, "run", lambda height, step, *rest: blocks.append((height, step)))
+    layer_jets.by_blocks(40, 1, print)
+    with threadpool_limits(1):
+        layer_jets.by_blocks(40, 1, print)
+    assert blocks == [(40, 24), (40, 40)]
+
+
+@pytest.mark.parametrize("method", ["push", "pull"])
+def test_without_a_graph_they_stay_two_ops(method):
+    """Which take less memory."""
+    net, x = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)), ag.randn(40, 2)
+    expected = func.vmap(func.hessian(net, method=method))(x)
+    with profiler.profile() as prof, ag.no_grad():
+        result = func.vmap(func.hessian(net, method=method))(x)
+    assert not {"layer_jet", "layer_terms"} & {event.name for event in prof.events()}
+    np.testing.assert_allclose(result.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-6)
