@@ -13,9 +13,10 @@ import numpy as np
 
 from ..backend import counters
 from ..backend.arrays.dtypes import HALF
-from ..backend.cpu import chains, pool, streams
+from ..backend.cpu import chains, large_products, pool, streams
 from ..backend.cpu import rows as cpu_rows
-from ..backend.cpu.blas import on_one_thread, readable
+from ..backend.cpu.blas import readable
+from ..backend.cpu.matmul import matmul
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
 from .jet_factors import factors
@@ -37,6 +38,7 @@ from .nn.linear_activation import ACTIVATIONS
 
 Array = Any
 LEAST_BYTES = 1 << 20  # of the streams from which on a layer is cut into blocks: 0.2 ms
+LARGE_BYTES = 1 << 23  # of the left operand of a product that is computed at once
 FEWEST = 400  # rows of a block, about: each packs the weight anew for each tangent
 BLOCKS_PER_CORE = 2  # at most: where a core is taken, the others work on its share
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
@@ -107,33 +109,38 @@ def _layer(xp, saved, stream, weight, bias=None, *, activation, d, groups, param
 
 
 class Product:
-    """a @ b for a (n, ..., k), where `a` may be the same in all `height` rows: computed by blocks of them, or at once.
+    """a @ b for a (n, ..., k): computed by blocks of `height` rows, or at once.
 
-    `out` has the dimensions of a; `by_rows` is it, or a view, as (n, height, h).
+    At once, if `a` is the same in all rows, or if it is large: blocks pack b anew for each of the n matrices. `out` has
+    the dimensions of a; `by_rows` is it, or a view, as (n, height, h).
     """
 
     def __init__(self, a: Array, b: Array, height: int) -> None:
-        self.out = pool.empty((*a.shape[:-1], b.shape[1]), a.dtype)
-        shape, self.b = (len(a), math.prod(a.shape[1:-1])), readable(b)
-        a, out = a.reshape(*shape, a.shape[-1]), self.out.reshape(*shape, b.shape[1])
-        if counters.ACTIVE:
-            counters.matmul((math.prod(shape), *b.shape))
-        self.a = a if a.shape[1] == height else None
-        if self.a is None:
-            on_one_thread(np.matmul, a, self.b, out)
-        self.by_rows = np.broadcast_to(out, (len(out), height, out.shape[2])) if self.a is None else out
-        self.nbytes = 0 if self.a is None else a.nbytes + out.nbytes
+        shape, tail = (len(a), math.prod(a.shape[1:-1])), (*a.shape[:-1], b.shape[1])
+        self.a, self.b, self.nbytes = a.reshape(*shape, a.shape[-1]), readable(b), 0
+        large = a.nbytes >= LARGE_BYTES
+        if shape[1] == height and not large:
+            self.out = pool.empty(tail, a.dtype)
+            self.nbytes = a.nbytes + self.out.nbytes
+            if counters.ACTIVE:
+                counters.matmul((math.prod(shape), *b.shape))
+        else:
+            if large:
+                chains.run_all()  # what computes a
+            self.out = matmul(a.reshape(math.prod(shape), a.shape[-1]), self.b).reshape(tail)
+        out = self.out.reshape(*shape, b.shape[1])
+        self.by_rows = out if shape[1] == height else np.broadcast_to(out, (len(out), height, out.shape[2]))
 
     def compute(self, i: int, j: int) -> None:
         """Computes the rows from i to j."""
-        if self.a is not None:
+        if self.nbytes:
             np.matmul(self.a[:, i:j], self.b, out=self.by_rows[:, i:j])
 
 
 def by_blocks(height: int, nbytes: int, work: cpu_rows.Work) -> None:
     """Calls work(start, stop) for blocks of `height` rows of streams of so many bytes; of many on all cores."""
     step = max(height, 1)
-    if nbytes >= LEAST_BYTES:
+    if nbytes >= LEAST_BYTES and large_products.are_shared():
         cores = cpu_rows.cores()
         size = -(-height // (cores * min(max(height // (cores * FEWEST), 1), BLOCKS_PER_CORE)))
         step = -(-size // GRAIN) * GRAIN

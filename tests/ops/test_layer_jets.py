@@ -1,9 +1,12 @@
 """Layers by blocks of rows: the same results and gradients as by two ops, on several cores, after errors, compiled."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, profiler
@@ -103,6 +106,14 @@ class Network(nn.Module):
         return self.third(self.activation(z) + h * z).exp()
 
 
+@pytest.fixture(params=[False, True], ids=["blocks", "at once"])
+def _products(request, monkeypatch):
+    """Products by blocks, or at once as those of large arrays."""
+    if request.param:
+        monkeypatch.setattr(layer_jets, "LARGE_BYTES", 0)
+
+
+@pytest.mark.usefixtures("_products")
 @pytest.mark.parametrize("method", ["push", "pull"])
 @pytest.mark.parametrize("activation", [nn.Tanh(), nn.SiLU(), nn.ReLU()], ids=lambda a: type(a).__name__)
 def test_hessian_and_its_gradients(activation, method):
@@ -136,6 +147,7 @@ def test_a_network_is_layers(method, counts):
     assert "local_terms" not in names
 
 
+@pytest.mark.usefixtures("_products")
 @pytest.mark.parametrize("method", ["push", "pull"])
 def test_compiled_calls_have_the_same_bits(method):
     net = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
@@ -143,6 +155,21 @@ def test_compiled_calls_have_the_same_bits(method):
     eager, compiled = call(x), ag.compile(call)
     for _ in range(4):
         assert np.array_equal(compiled(x).detach().numpy(), eager.detach().numpy())
+
+
+@pytest.mark.parametrize("method", ["push", "pull"])
+def test_saved_tensor_hooks_see_values(method):
+    """What a hook copies when a call is recorded has been computed by then; gradients are those without hooks."""
+    ag.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)), ag.randn(40, 2)
+    grads = []
+    copies = ag.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t)
+    for hooks in (contextlib.nullcontext(), copies):
+        with hooks:
+            loss = (func.vmap(func.hessian(net, method=method))(x) ** 2).sum()
+        grads.append(ag.autograd.grad(loss, list(net.parameters()), allow_unused=True, materialize_grads=True))
+    for mine, other in zip(*grads, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), other.numpy())
 
 
 @pytest.mark.parametrize("method", ["push", "pull"])
@@ -159,3 +186,24 @@ def test_an_error_in_a_block_is_raised_and_forgotten(method, monkeypatch):
         with pytest.raises(ZeroDivisionError, match="in a block"):
             call(x)
     np.testing.assert_array_equal(call(x).detach().numpy(), expected)
+
+
+def test_a_limited_blas_computes_in_one_block(monkeypatch):
+    """As large products do: a process that limits BLAS to one thread gets no blocks."""
+    blocks = []
+    monkeypatch.setattr(layer_jets.chains, "run", lambda height, step, *rest: blocks.append((height, step)))
+    layer_jets.by_blocks(40, 1, print)
+    with threadpool_limits(1):
+        layer_jets.by_blocks(40, 1, print)
+    assert blocks == [(40, 24), (40, 40)]
+
+
+@pytest.mark.parametrize("method", ["push", "pull"])
+def test_without_a_graph_they_stay_two_ops(method):
+    """Which take less memory."""
+    net, x = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1)), ag.randn(40, 2)
+    expected = func.vmap(func.hessian(net, method=method))(x)
+    with profiler.profile() as prof, ag.no_grad():
+        result = func.vmap(func.hessian(net, method=method))(x)
+    assert not {"layer_jet", "layer_terms"} & {event.name for event in prof.events()}
+    np.testing.assert_allclose(result.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-6)

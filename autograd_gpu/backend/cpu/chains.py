@@ -58,6 +58,12 @@ def run(count: int, step: int, nbytes: int, work: rows.Work) -> None:
         chain.put_off(count, step, nbytes, work)
 
 
+def run_all() -> None:
+    """Runs what this thread has put off."""
+    if (chain := _OPEN.get(threading.get_ident())) is not None:
+        chain.run()
+
+
 @contextmanager
 def chained(puts_off: bool) -> Iterator[Chain]:
     """A chain of this thread, whose works have run when the block ends; those of a block that fails never run.

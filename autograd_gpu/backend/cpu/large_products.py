@@ -24,10 +24,7 @@ def step_of(a: np.ndarray, b: np.ndarray, work: int) -> int:
     It depends on shapes, dtype and the number of cores, and so do the rounding errors: not on what other threads do.
     """
     cores, count = rows.cores(), work * a.itemsize // PER_BLOCK
-    if cores == 1 or count < 2 or a.dtype.kind not in "fc":
-        return 0
-    limit = blas.limit_of("numpy").threads()
-    if limit == 0 or limit == 1 == rows.asked():  # an unknown BLAS, or one that the user limits
+    if cores == 1 or count < 2 or a.dtype.kind not in "fc" or not are_shared():
         return 0
     if np.may_share_memory(a, b):  # for a @ a.T NumPy computes one half, by SYRK
         return 0
@@ -40,6 +37,12 @@ def step_of(a: np.ndarray, b: np.ndarray, work: int) -> int:
     step = max(-(-size // count), FEWEST)
     step = -(-step // _GRAIN) * _GRAIN
     return step if step < size else 0
+
+
+def are_shared() -> bool:
+    """Whether products may be shared by threads: not those of an unknown BLAS, or of one that the user limits."""
+    limit = blas.limit_of("numpy").threads()
+    return limit != 0 and not limit == 1 == rows.asked()
 
 
 def in_blocks(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:

@@ -23,7 +23,7 @@ from ...core.declare.op import RECORD
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place
 from ...core.tensor import Tensor, wrap
-from ...modes import MODES, RECORDING_MASK
+from ...modes import GRAD_OFF, MODES, RECORDING_MASK
 from .plan import Form, Pair, Plan, Step
 from .second_derivative import (
     Activation,
@@ -125,8 +125,11 @@ def layer_of(plan: Plan, n: int, stream: Any, outs: Sequence[Place | None]) -> L
 
 
 def is_layered(activation: Activation, out: Tensor) -> bool:
-    """Whether an activation and the product beside it are computed as one: on the CPU, below all transforms."""
-    fits = not out.is_cuda and activation.saved.shape == out.shape
+    """Whether an activation and the product beside it are computed as one: on the CPU, below all transforms.
+
+    Not where nothing is recorded: two ops then free the stream of the input in between.
+    """
+    fits = not out.is_cuda and activation.saved.shape == out.shape and not MODES.bits & GRAD_OFF
     return fits and all(level.is_trace or level.only_watches for level in MODES.stack)
 
 

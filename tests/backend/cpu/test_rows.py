@@ -255,3 +255,14 @@ def test_ufuncs_of_two(size, case):
         result, expected = rows.of_two(ufunc, a, b), ufunc(a, b)
         assert np.array_equal(result, expected)
         assert (result.dtype, result.strides) == (expected.dtype, expected.strides)
+
+
+@pytest.mark.parametrize(("size", "times", "shared"), [
+    (6 * rows.SHARED_BLOCK - 1, 1, False), (6 * rows.SHARED_BLOCK, 1, True), (rows.SHARED_BLOCK // 2, 10, False),
+    (rows.SHARED_BLOCK, 10, True), (100 * rows.SHARED_BLOCK, 10, True),
+])
+def test_what_takes_longer_is_shared_earlier(size, times, shared):
+    blocks = rows.Blocks(size, 1, 1 << 15, times)
+    assert blocks.shared is shared
+    count = -(-size // blocks.step)
+    assert not shared or (count >= 6 and (times == 1 or count % 3 == 0))
