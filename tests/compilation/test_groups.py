@@ -77,6 +77,45 @@ def test_a_formula_has_the_bits_of_the_forward(name):
                 same_bits(code.switch([v.array for v in group.args], ())[0], out)
 
 
+COMPARE = st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"])
+TREES = st.recursive(
+    st.tuples(COMPARE, st.integers(0, 3), st.integers(0, 3)),
+    lambda inner: st.one_of(st.tuples(st.sampled_from(["logical_and", "logical_or"]), inner, inner),
+                            st.tuples(st.just("logical_not"), inner)),
+    max_leaves=4,
+)  # fmt: skip
+
+
+def condition(tree, operands):
+    name, *rest = tree
+    if isinstance(rest[0], int):
+        return getattr(ag, name)(operands[rest[0]], operands[rest[1]] if rest[1] != rest[0] else 0.5)
+    return getattr(ag, name)(*[condition(inner, operands) for inner in rest])
+
+
+@settings(max_examples=30, deadline=None)
+@given(TREES, st.sampled_from([(300,), (40, 33)]), st.booleans(), st.booleans())
+def test_choices_have_the_bits_of_eager_code(tree, shape, filled, shown):
+    """Any condition of comparisons, of which special values are the operands; it is computed if something reads it."""
+    operands = [wrapped(values(int(np.prod(shape)), np.float32, seed).reshape(shape)) for seed in range(4)]
+
+    def f(a, b, c, d):
+        chosen = condition(tree, (a, b, c, d))
+        out = ag.masked_fill(a, chosen, -0.0) * b if filled else ag.where(chosen, a * b, c)
+        return (out, out + 1, chosen) if shown else (out, out + 1)
+
+    with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(switch, "LOADS", 1)
+        patch.setattr(switch, "COMPILES", 1)
+        expected, compiled = f(*operands), ag.compile(f, fullgraph=True)
+        for _ in range(4):
+            for got, want in zip(compiled(*operands), expected, strict=True):
+                same_bits(got._array, want._array)
+    left = {node.name for program in programs_of(compiled) for node in program.nodes}
+    assert left.isdisjoint({"where", "masked_fill"})
+    assert shown or left == {"group"}
+
+
 # ---- groups --------------------------------------------------------------------------------------------
 
 UNARY = ["neg", "abs", "sin", "tanh", "exp", "sqrt", "square", "relu", "silu", "reciprocal"]
