@@ -92,6 +92,19 @@ def test_rows_columns_and_strided_operands_are_read_in_place(device, view):
         np.testing.assert_allclose(got.cpu().numpy(), want.cpu().numpy(), 1e-6, 1e-6)
 
 
+def test_a_choice_is_one_launch(device):
+    def f(x, y):
+        return ag.where((x > y) & ~(x == 0), x, y).square()
+
+    x, y = (ag.tensor([np.nan, 1.0, 2.0, 0.0, -3.0, 4.0][k:] + [0.0] * k, device=device) for k in (0, 2))
+    compiled = ag.compile(f, fullgraph=True)
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(x, y).cpu().numpy(), f(x, y).cpu().numpy())
+    with ag.profiler.count() as counted:
+        compiled(x, y)
+    assert device == "cpu" or counted.launches == {"group": 1}
+
+
 def test_the_gradient_of_a_derivative_joins_groups(device):
     """A step with second derivatives: nothing but products, groups, sums and the update is launched."""
     ag.manual_seed(0)

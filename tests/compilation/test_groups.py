@@ -1,6 +1,5 @@
 """Groups of compiled calls: the bits of eager code with native code and without, memory, order, and what is printed."""
 
-import inspect
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from compiled_groups import groups_of, programs_of, wrapped
 from formula_bits import same_bits, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,62 +19,10 @@ from autograd_gpu import nn, optim
 from autograd_gpu.autograd import grad
 from autograd_gpu.backend.formulas.native import switch
 from autograd_gpu.compilation import replay
-from autograd_gpu.compilation.graph import RESULT, Call, Group, Value
-from autograd_gpu.compilation.passes import fuse, parts
-from autograd_gpu.compilation.passes.layers import BACKWARD, FORWARD
-from autograd_gpu.core.declare.op import REGISTRY
-from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
+from autograd_gpu.compilation.passes import fuse
 
 pytest.importorskip("llvmlite", reason="groups need the extra [native]")
 pytestmark = pytest.mark.cpu
-FORMULAS = sorted(name for name, op in REGISTRY.items() if op.formula is not None)
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    """Native code is compiled at the first call."""
-    monkeypatch.setattr(switch, "LOADS", 1)
-    monkeypatch.setattr(switch, "COMPILES", 1)
-
-
-def programs_of(compiled):
-    return [r.program for kind in compiled._kinds.values() for _, r in kind.programs]
-
-
-def groups_of(compiled):
-    return [n for program in programs_of(compiled) for n in program.nodes if isinstance(n, Group)]
-
-
-# ---- the formula of each op ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FORMULAS)
-def test_a_formula_has_the_bits_of_the_forward(name):
-    """NaN, infinities, subnormals and -0.0 among the operands; few elements, and so many that other code runs."""
-    op = REGISTRY[name]
-    missing = {"activation": "tanh"}
-    attributes = {key: missing.get(key, 0.3) if value is inspect.Parameter.empty else value
-                  for key, value in op.attributes.items()}  # fmt: skip
-    for dtype in (np.float32, np.float64):
-        for size in (300, 5000):
-            arrays = [values(size, dtype, seed) for seed, _ in enumerate(op.inputs)]
-            if name == "pow":
-                arrays[1] = 2
-            with np.errstate(all="ignore"):
-                out = op.forward(np, *arrays, **attributes)
-            args = [Value("x", RESULT, a) if isinstance(a, np.ndarray) else a for a in arrays]
-            node = Call([Value("out", RESULT, out)], op=op, args=args, attributes=attributes)
-            known = parts.Parts([node], set())
-            if known.of(node) is None:  # a function of SciPy
-                assert dtype == np.float64
-                continue
-            group = fuse._group(fuse._Unit(0, [node], [known.by_node[node]], known.by_node[node].key), node.outs)
-            code = fuse._code(group, known)
-            with np.errstate(all="ignore"):
-                same_bits(code.code([v.array for v in group.args], code.constants)[0], out)
-            if dtype == np.float32:  # test_llvm_code.py has float64
-                code.switch.compile(np.dtype(dtype))
-                same_bits(code.switch([v.array for v in group.args], ())[0], out)
 
 
 # ---- groups --------------------------------------------------------------------------------------------
@@ -125,10 +73,6 @@ def test_groups_have_the_bits_of_eager_code(steps, shape, layouts, dtype, other,
             for got, want in zip(compiled(*tensors), expected, strict=True):
                 same_bits(got._array, want._array)
                 assert got._array.strides == want._array.strides
-
-
-def wrapped(a):
-    return ag.from_numpy(a) if a.flags.writeable else ag.from_numpy(np.lib.stride_tricks.as_strided(a, writeable=True))
 
 
 def network(*sizes):
@@ -231,34 +175,6 @@ def test_what_reads_memory_that_is_written_to_keeps_its_side_of_the_write(at_onc
     written = {v.root for program in programs_of(compiled) for node in program.nodes for v in node.writes}
     assert written & {v.root for group in groups_of(compiled) for v in group.reads}
     assert written.isdisjoint(v.root for group in groups_of(compiled) for v in group.outs)
-
-
-@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
-def test_layers_are_taken_apart(activation, at_once):
-    """Bias, activation and its gradient join groups in a step that writes to the bias; the sums for it stay behind."""
-    ag.manual_seed(0)
-    weight, bias = ag.randn(8, 5, requires_grad=True), ag.randn(8, requires_grad=True)
-
-    def step(x):
-        out = nn.functional.linear_activation(x, weight, bias, activation)
-        grads = grad((out * out.sin()).sum(), (weight, bias), create_graph=True)
-        grads = [*grads, *grad(grads[0].square().sum(), (weight, bias))]
-        with ag.no_grad():
-            bias.sub_(0.01 * grads[1])
-        return grads
-
-    compiled, x = ag.compile(step, fullgraph=True), ag.randn(40, 5)
-    for _ in range(5):
-        kept = bias.detach().clone()
-        got = compiled(x)
-        after = bias.detach().clone()
-        with ag.no_grad():
-            bias.copy_(kept)
-        for a, b in zip(got, step(x), strict=True):
-            same_bits(a._array, b._array)
-        same_bits(after._array, bias._array)
-    ops = {node.name for program in programs_of(compiled) for node in program.nodes}
-    assert ops.isdisjoint((*FORWARD, *BACKWARD))
 
 
 def test_equal_results_are_two_arrays(at_once):

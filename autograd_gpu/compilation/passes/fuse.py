@@ -35,7 +35,7 @@ def fused(nodes: Sequence[Node], returns: Sequence[Value]) -> list[Node]:
     least = 0 if switch.is_on() else NUMPY_CODE
     large = [any(v.array.size >= least or not on_host(v) for v in node.outs) for node in nodes]
     taken = [taken_apart(node, parts) if suits else [node] for node, suits in zip(nodes, large, strict=True)]
-    pieces = [piece for several in taken for piece in several]
+    pieces = parts.conditions.without_unread([p for several in taken for p in several], parts.by_node, returns)
     listed = [parts.by_node.get(piece) for piece in pieces]
     if not any(listed):
         return [*nodes]
@@ -186,7 +186,7 @@ def _nodes(units: Sequence[_Unit], returns: Sequence[Value]) -> list[Node]:
             readers.setdefault(v, set()).add(unit.number)
     nodes: list[Node] = []
     for unit in units:
-        if not unit.parts or (len(unit.nodes) == 1 and (
+        if not unit.parts or (len(unit.nodes) == 1 and not unit.parts[0].chooses and (
             len(unit.parts[0].program.instructions) < 2 or not on_host(unit.nodes[0].outs[0])
         )):  # fmt: skip
             nodes += unit.nodes

@@ -18,6 +18,7 @@ from ...backend.formulas.lowering import Program, lowered, uses_library
 from ...core.declare.formula_codes import FEW
 from ...core.declare.pointwise import Written
 from ..graph import CONSTANT, RESULT, Call, FusedRule, Node, Value
+from .conditions import Conditions
 
 UNIFORM = 1 << 20  # bytes of constants that are looked through for one number
 
@@ -31,6 +32,7 @@ class Part:
     operands: list[Any]
     numbers: dict[str, float]
     outputs: Sequence[Expression]
+    chooses: bool = False  # whether it computes a condition, which another instruction has made
 
     @property
     def reads(self) -> list[Value]:
@@ -55,13 +57,14 @@ class Parts:
     """Which instructions are arithmetic of arrays of one dtype."""
 
     def __init__(self, nodes: Sequence[Node], written: set[int]) -> None:
-        self.written = written
+        self.written, self.conditions = written, Conditions(nodes, written)
         self.by_node: dict[Node, Part] = {}
         self.spread = {n.outs[0]: n.reads[0] for n in nodes if _is_spread(n)}  # one number in many places
 
     def of(self, node: Node) -> Part | None:
         """The instruction as a program; None if it is none."""
-        formula, args, attributes = formula_of(node)
+        choice = self.conditions.choice(node)
+        formula, args, attributes = choice or formula_of(node)
         if formula is None or not all(map(self._is_result, node.outs)):
             return None
         out = node.outs[0]
@@ -73,6 +76,7 @@ class Parts:
             return None
         part = _part(node, formula, operands, attributes)
         if part is not None:
+            part.chooses = choice is not None
             self.by_node[node] = part
         return part
 
