@@ -119,7 +119,7 @@ SAME_SHAPES = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=8)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_derivatives_of_two_orders(name, data):
     """By any of the inputs, of shapes that broadcast, and of losses that are reduced."""
