@@ -140,11 +140,8 @@ class Buckets:
                     done += rows
             listed = set(done)
             alone = [i for i in alone if i not in listed]
-        sweeps: dict[int, Sweep] = {}  # by the numbers, which parameters share
-        for i in alone:
-            sweep = sweeps.get(id(numbers[i])) or sweeps.setdefault(id(numbers[i]), Sweep(variant, numbers[i]))
-            sweep([column[i] for column in columns])
-            done.append(i)
+        if alone:
+            QUIET.copy().run(_swept, variant, columns, numbers, alone, done)
 
     def _picked(self, plan: Plan, columns: Columns) -> list[list[tuple]] | None:
         """The columns of each bucket of `plan`; None if the plan does not match `columns`."""
@@ -166,6 +163,17 @@ class Buckets:
                 whole.append((bucket, pick, rows))
         taken = {i for _, _, rows in whole for i in rows}
         return Plan(len(columns[0]), whole, [i for i in range(len(columns[0])) if i not in taken])
+
+
+def _swept(
+    variant: Variant, columns: Columns, numbers: Sequence[Numbers], rows: Sequence[int], done: list[int]
+) -> None:  # fmt: skip
+    """Updates the rows, one after the other, and appends each to `done`."""
+    sweeps: dict[int, Sweep] = {}  # by the numbers, which parameters share
+    for i in rows:
+        sweep = sweeps.get(id(numbers[i])) or sweeps.setdefault(id(numbers[i]), Sweep(variant, numbers[i]))
+        sweep.run([column[i] for column in columns])
+        done.append(i)
 
 
 def _runs(params: Sequence[Array]) -> list[list[int]]:

@@ -27,7 +27,7 @@ def sweep(variant: Variant, arrays: Sequence[Array], numbers: Numbers) -> None:
 class Sweep:
     """Updates arrays of one parameter in place, with certain numbers.
 
-    NumPy's errors of arithmetic are silent, as those of native code.
+    A call is silent about errors of arithmetic, as native code is; `run` is for a caller that has seen to that.
     """
 
     def __init__(self, variant: Variant, numbers: Numbers) -> None:
@@ -35,13 +35,19 @@ class Sweep:
         self.codes: dict[np.dtype, tuple[Code, tuple[np.ndarray, ...]]] = {}
 
     def __call__(self, arrays: Sequence[Array]) -> None:
+        QUIET.copy().run(self.run, arrays)
+
+    def run(self, arrays: Sequence[Array]) -> None:
         """RuntimeError unless the arrays have the same shape, dtype and device."""
         head = arrays[0]
         dtype, kind = head.dtype, type(head)
         for array in arrays:
             if array.dtype is not dtype or type(array) is not kind:
                 _check_alike(head, array)
-        if dtype in _HALVES:
+        known = self.codes.get(dtype) if kind is np.ndarray else None
+        if known is not None:
+            _walk(arrays, *known)
+        elif dtype in _HALVES:
             self._in_float32(arrays)
         elif kind is not np.ndarray:
             values = self.trace.values(**self.numbers)
@@ -49,16 +55,14 @@ class Sweep:
             for place, result in zip(self.trace.places, results, strict=True):
                 arrays[place][...] = result
         else:
-            known = self.codes.get(dtype)
-            if known is None:
-                code = code_of(self.trace, dtype)
-                known = self.codes[dtype] = code, code.numbers(self.numbers)
-            QUIET.copy().run(_walk, arrays, *known)
+            code = code_of(self.trace, dtype)
+            self.codes[dtype] = code, code.numbers(self.numbers)
+            _walk(arrays, *self.codes[dtype])
 
     def _in_float32(self, arrays: Sequence[Array]) -> None:
         """Updates half types in float32 and rounds once: in half precision (1 - beta2) g^2 would be lost."""
         wide = [array.astype(float32) for array in arrays]
-        self(wide)
+        self.run(wide)
         written = self.trace.places
         rounded = [wide[i].astype(arrays[0].dtype) for i in written]  # all, before any of them is written
         for i, result in zip(written, rounded, strict=True):
@@ -66,8 +70,9 @@ class Sweep:
 
 
 def _walk(arrays: Sequence[np.ndarray], code: Code, numbers: tuple[np.ndarray, ...]) -> None:
-    few = arrays[0].size <= CHUNK
-    if few and arrays[0].flags.c_contiguous:
+    head = arrays[0]
+    few = head.size <= CHUNK
+    if few and head.flags.c_contiguous:
         code.run(arrays, numbers)
         return
     arrays = _flat(arrays)

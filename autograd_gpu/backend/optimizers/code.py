@@ -17,6 +17,7 @@ from ..formulas.update import Trace
 
 CHUNK = 1 << 16  # elements; with fewer, call overhead exceeds the gain from the L2 cache
 CALL = 1 << 11  # elements whose arithmetic takes as long as NumPy's calls: what a parameter counts for at least
+FIRST = (0,)
 _MAX_SHAPES = 256  # shapes kept per thread
 
 
@@ -82,12 +83,13 @@ class Code:
     def run(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> None:
         """Updates arrays of one shape, of at most CHUNK elements, by NumPy code."""
         shape, dtype = arrays[0].shape, self.dtype
-        scratch = SCRATCH.like(shape, dtype, self.floats)
+        scratch = SCRATCH.like(shape, dtype, self.floats) if self.floats else []
         if self.flags or self.wide:
             flags = SCRATCH.like(shape, _BOOL, self.flags)
             wide = [full(numbers[place].tobytes(), dtype)[: arrays[0].size].reshape(shape) for place in self.wide]
             scratch = [*scratch, *flags, *wide]
-        self.block(*arrays, *numbers, *[arrays[place] for place in self.replaced], *scratch)
+        replaced = arrays[:1] if self.replaced == FIRST else [arrays[place] for place in self.replaced]
+        self.block(*arrays, *numbers, *replaced, *scratch)
 
 
 def _as_arrays(values: Sequence[float], dtype: np.dtype) -> list[np.ndarray]:

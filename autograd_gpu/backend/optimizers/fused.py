@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import kernels
 from ..cuda import live_numbers, runtime
+from ..formulas.native.switch import is_on
 from ..formulas.update import Variant
 from .chunks import Array, Numbers
 from .code import code_of
@@ -88,7 +89,7 @@ def step_natively(
 
     Returns the other ones of `rows`.
     """
-    if not rows:
+    if not rows or not is_on():
         return rows
     if all(map(is_, numbers, repeat(numbers[0]))):
         return _called(variant, columns, numbers[0], rows, done)

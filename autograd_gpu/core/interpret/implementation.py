@@ -80,7 +80,7 @@ def explained(op: OpDef, args: Sequence[Any], error: Exception) -> Exception:
     if isinstance(error, (IndexError, TypeError)) and COMPLETE.match(text):
         return type(error)(text)
     shapes = [a.shape for a in args if isinstance(a, Tensor)]
-    if "broadcast together with shapes" in text and isinstance(error, ValueError):
+    if "broadcast" in text and isinstance(error, ValueError):
         text = errors.sizes_differ(shapes) or text
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
                                (OverflowError, RuntimeError)) if isinstance(error, e))

@@ -49,12 +49,15 @@ class Loss:
         self.optional = [x for x in self.inputs if parameters[x].default is None]
         self.required = [x for x in self.inputs if x not in self.optional]
         self.derived = [x for x in self.inputs if x not in nondiff]
-        self.family = functools.cache(
-            lambda absent: Several(name, Formula(function, name, absent=absent), g_first=True)
-        )
+        self.name, self.function, self.family = name, function, functools.cache(self._family)
         partials = {x: self.family(()).expression(x) for x in self.derived}
         reads = {x: [*inputs_of([e]), *self.optional] for x, e in partials.items()}
         self.read = {x: [y for y in self.inputs if y in names] for x, names in reads.items()}
+
+    def _family(self, absent: tuple[str, ...]) -> Several:
+        """The formula without these inputs; its kernels are named after the optional ones that are there."""
+        name = "_".join([self.name, *[x for x in self.optional if x not in absent]])
+        return Several(name, Formula(self.function, name, absent=absent), g_first=True)
 
     def of(self, arrays: Mapping[str, Any]) -> Several:
         """The formula of the inputs that are not None."""
