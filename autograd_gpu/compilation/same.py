@@ -26,10 +26,7 @@ def resolve(a: Trace, b: Trace) -> None:
 
 
 def difference(a: Trace, b: Trace, sized: bool = False) -> str | None:
-    """What differs between two traces, or None if they did the same.
-
-    sized: lengths of dimensions, numbers, and the values of constants may differ.
-    """
+    """What differs between two traces, or None. `sized`: but for lengths, numbers, and the values of constants."""
     resolve(a, b)
     if any(x._fn is not node for x, node in b.outside):
         return "a tensor from outside gets another history, or another requires_grad; write to a clone() of it"
