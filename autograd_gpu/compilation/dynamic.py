@@ -157,6 +157,14 @@ def _given(sizes: Sizes | None) -> Sizes:
     return sizes
 
 
+class _Resets(journals.Journal):
+    """The leaves of a call that drops their `.grad`s unseen: it does so again, so that these need not be kept."""
+
+    def note(self, leaf: Any, adds: bool) -> None:
+        super().note(leaf, adds)
+        self[id(leaf)].before = None
+
+
 class Template:
     """A program for many sizes, and what they have to fulfil."""
 
@@ -190,6 +198,12 @@ class Template:
         self._fixed_met = {n for n in met if isinstance(n, int)}
         if (reason := self.unfit(lengths)) is not None:
             raise Unexplained(reason)
+        first: dict[int, Any] = {}
+        for node in trace.nodes:
+            if isinstance(node, graph.SetGrad):
+                first.setdefault(id(node.tensor), node.value)
+        unseen = not tracer.reads_grads and all(v.kind != GRAD for v in trace.values)
+        self._journal = _Resets if unseen and all(v is None for v in first.values()) else journals.Journal
         self.guards = Guards(trace)
         simplify(trace)
         trace.simplified = True
@@ -252,7 +266,7 @@ class Template:
         if self.used.get(lengths, 0) > 1:  # all results had their layouts before
             return self.replay(leaves)
         snapshot = GeneratorSnapshot()
-        with journals.keeping() as journal, snapshot:
+        with journals.keeping(self._journal()) as journal, snapshot:
             try:
                 return self.replay(leaves)
             except Misfit as error:
