@@ -27,7 +27,7 @@ from .guards import Guards
 from .key import shared_memory
 from .passes import simplify
 from .replay import Replay
-from .same import alike, difference, values_of
+from .same import alike, difference, same_content, values_of
 from .sized_program import Copier, Filled, Misfit, SizedReplay, filled, forget
 from .sizes import UNEXPLAINED, Point, Sizes, SizeTracer, Told, solved, solved_array
 
@@ -376,7 +376,7 @@ class _Explaining:
     def _constant(self, v: Value) -> Filled | None:
         """What makes a constant whose size or number differs; None for one that is the same in all calls."""
         contents = [*(o.content for o in self._same[v]), v.content]
-        if v.layout is None and all(alike_bytes(c, v.content) for c in contents):
+        if v.layout is None and all(same_content(o, v) for o in self._same[v]):
             return None
         cause = f"the values of {v.described()} do not follow from the sizes; make them with operations"
         host = all(type(c) is np.ndarray and c.flags.c_contiguous and c.size for c in contents)
@@ -403,9 +403,3 @@ def _held(test: Any) -> list[Any]:
     if isinstance(test, functools.partial):
         return [*test.args, *test.keywords.values(), *_held(test.func)]
     return [cell.cell_contents for cell in getattr(test, "__closure__", None) or ()]
-
-
-def alike_bytes(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same values, to the bit."""
-    a, b = (c if isinstance(c, np.ndarray) else c.get() for c in (a, b))  # CuPy
-    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
