@@ -141,6 +141,12 @@ class Compiled:
                             kind.matches = matcher(leaves) or False
                         self._local.last = (len(args), kind.matches, guards, replay) if kind.matches else None
                     return replay(leaves)
+        return self._without_program(key, kind, reason, args, kwargs, leaves, spec)
+
+    def _without_program(
+        self, key: Any, kind: Kind | None, reason: str | None, args: Any, kwargs: Any, leaves: Any, spec: Any
+    ) -> Any:
+        """A call whose kind has no program that may run: by one for many sizes, recorded, or as it is."""
         family, lengths = self._family(leaves, key) if self._dynamic else (None, ())
         if family is not None:
             done, result = self._by_template(family, lengths, key, leaves)

@@ -27,7 +27,7 @@ from .guards import Guards
 from .key import shared_memory
 from .passes import simplify
 from .replay import Replay
-from .same import alike, difference, values_of
+from .same import alike, difference, same_content, values_of
 from .sized_program import Copier, Filled, Misfit, SizedReplay, filled, forget
 from .sizes import UNEXPLAINED, Point, Sizes, SizeTracer, Told, solved, solved_array
 
@@ -74,19 +74,24 @@ class Symbols:
     """Which sizes vary between calls. Those that are equal in all of them are one."""
 
     def __init__(self, calls: Sequence[Sizes], places: Sequence[Place]) -> None:
-        self.places = places
         columns = list(zip(*calls, strict=True))
         varying = [c for c in dict.fromkeys(columns) if len({*c}) > 1]
         self.numbers = {place: varying.index(c) for place, c in zip(places, columns, strict=True) if c in varying}
         self.first = [places[columns.index(c)] for c in varying]  # by number: the place that has it
-        self.fixed = {place: c[0] for place, c in zip(places, columns, strict=True) if c not in varying}
+        # By index of a length: the first one that is the same, and what it is if it does not vary.
+        self._same = [columns.index(c) for c in columns]
+        self._fixed = [(i, c[0]) for i, c in enumerate(columns) if c not in varying]
+        self._at = [columns.index(c) for c in varying]
 
     def of(self, lengths: Sizes) -> Sizes | None:
         """The sizes by number; None if they do not agree with each other, or a fixed one is another."""
-        by_place = dict(zip(self.places, lengths, strict=True))
-        sizes = tuple([by_place[place] for place in self.first])
-        fits = all(by_place[place] == sizes[number] for place, number in self.numbers.items())
-        return sizes if fits and all(by_place[place] == n for place, n in self.fixed.items()) else None
+        for i, first in enumerate(self._same):
+            if lengths[i] != lengths[first]:
+                return None
+        for i, n in self._fixed:
+            if lengths[i] != n:
+                return None
+        return tuple([lengths[i] for i in self._at])
 
 
 class Family:
@@ -152,6 +157,14 @@ def _given(sizes: Sizes | None) -> Sizes:
     return sizes
 
 
+class _Resets(journals.Journal):
+    """The leaves of a call that drops their `.grad`s unseen: it does so again, so that these need not be kept."""
+
+    def note(self, leaf: Any, adds: bool) -> None:
+        super().note(leaf, adds)
+        self[id(leaf)].before = None
+
+
 class Template:
     """A program for many sizes, and what they have to fulfil."""
 
@@ -176,12 +189,21 @@ class Template:
         self._add_constants(tracer.told, points)
         values = _Explaining(trace, [s.trace for s in others], points, tracer.told, self.symbols).run()
         shapes = [v.shape if v.layout is None else v.layout[0] for v in values]
-        self._sizes_met = list(dict.fromkeys(n for shape in shapes for n in shape))
+        met = dict.fromkeys(n for shape in shapes for n in shape)
         names = ", ".join(f"s{i}" for i in range(len(points[0])))
         text = " and ".join([f"({condition}) is {result}" for condition, result in self.conditions.items()]) or "True"
         self._holds = eval(f"lambda {names}: {text}", {})
+        varying = [n for n in met if not isinstance(n, int)]
+        self._lengths_met = eval(f"lambda {names}: [{', '.join(map(repr, varying))}]", {})
+        self._fixed_met = {n for n in met if isinstance(n, int)}
         if (reason := self.unfit(lengths)) is not None:
             raise Unexplained(reason)
+        first: dict[int, Any] = {}
+        for node in trace.nodes:
+            if isinstance(node, graph.SetGrad):
+                first.setdefault(id(node.tensor), node.value)
+        unseen = not tracer.reads_grads and all(v.kind != GRAD for v in trace.values)
+        self._journal = _Resets if unseen and all(v is None for v in first.values()) else journals.Journal
         self.guards = Guards(trace)
         simplify(trace)
         trace.simplified = True
@@ -213,10 +235,10 @@ class Template:
             return "a result has another layout for this size"
         if sizes is None:
             return "a size that was the same in all calls is another one, or sizes that were equal are not"
-        numbers = [n if isinstance(n, int) else n.at(sizes) for n in self._sizes_met]
-        if any(n < 2 for n, met in zip(numbers, self._sizes_met, strict=True) if not isinstance(met, int)):
+        lengths_met = self._lengths_met(*sizes)
+        if lengths_met and min(lengths_met) < 2:
             return "a size would be 0 or 1, or negative"
-        if len({*numbers}) < len(numbers):
+        if len({*lengths_met}) < len(lengths_met) or not self._fixed_met.isdisjoint(lengths_met):
             return "two sizes are equal that were not"
         return None if self._holds(*sizes) else "a condition on a size has another result"
 
@@ -231,7 +253,7 @@ class Template:
     def instance(self, replay: type[Replay], lengths: Sizes) -> Replay:
         """A program for these sizes alone."""
         trace = Copier(_given(self.symbols.of(lengths))).trace(self.trace)
-        varying = [v for v in trace.arguments if v.is_forgotten]
+        varying = [v for v, u in zip(trace.arguments, self.trace.arguments, strict=True) if u.layout is not None]
         for v in varying:  # a CUDA graph asks whether they share memory
             v.array = namespace(v.array).empty(v.shape, v.dtype)
         made = replay(*self._make, trace)
@@ -241,8 +263,10 @@ class Template:
 
     def run(self, leaves: Sequence[Any], lengths: Sizes) -> Any:
         """Runs the program; Unexplained if a result does not fit, for which everything is as it was before."""
+        if self.used.get(lengths, 0) > 1:  # all results had their layouts before
+            return self.replay(leaves)
         snapshot = GeneratorSnapshot()
-        with journals.keeping() as journal, snapshot:
+        with journals.keeping(self._journal()) as journal, snapshot:
             try:
                 return self.replay(leaves)
             except Misfit as error:
@@ -352,7 +376,7 @@ class _Explaining:
     def _constant(self, v: Value) -> Filled | None:
         """What makes a constant whose size or number differs; None for one that is the same in all calls."""
         contents = [*(o.content for o in self._same[v]), v.content]
-        if v.layout is None and all(alike_bytes(c, v.content) for c in contents):
+        if v.layout is None and all(same_content(o, v) for o in self._same[v]):
             return None
         cause = f"the values of {v.described()} do not follow from the sizes; make them with operations"
         host = all(type(c) is np.ndarray and c.flags.c_contiguous and c.size for c in contents)
@@ -379,9 +403,3 @@ def _held(test: Any) -> list[Any]:
     if isinstance(test, functools.partial):
         return [*test.args, *test.keywords.values(), *_held(test.func)]
     return [cell.cell_contents for cell in getattr(test, "__closure__", None) or ()]
-
-
-def alike_bytes(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same values, to the bit."""
-    a, b = (c if isinstance(c, np.ndarray) else c.get() for c in (a, b))  # CuPy
-    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()

@@ -14,8 +14,6 @@ from ..backend.arrays.dtypes import short_name
 from ..backend.arrays.strides import strided
 from ..backend.cpu.pool import owns
 from ..core.declare.op import OpDef
-from ..core.graph.tensor_base import TensorBase
-from ..core.interpret.sized import Formula, Polynomial
 
 OUTSIDE = "outside"  # the phase of the nodes of a backward that comes after the call
 ARGUMENT, CAPTURED, CONSTANT, GRAD, RESULT, TANGENT = "argument", "captured", "constant", "grad", "result", "tangent"
@@ -60,11 +58,6 @@ class Value:
         if self._known is None:
             self._known = self.root, self.is_whole, self.is_view
             self.stand_in(self.shape, self.array.strides)
-
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether one element stands in place of the array."""
-        return self._known is not None
 
     def stand_in(self, shape: tuple[int, ...], steps: tuple[int, ...]) -> None:
         """Has one element with that shape and those strides in place of the array."""
@@ -401,15 +394,6 @@ def values_in(structure: Any) -> Iterator[Value]:
             yield from values_in(part)
 
 
-def mapped_tensors(structure: Any, function: Callable[[Any], Any]) -> Any:
-    """The same nested tuples and lists with function(x) for each tensor x."""
-    if isinstance(structure, TensorBase):
-        return function(structure)
-    if type(structure) in (tuple, list):
-        return type(structure)([mapped_tensors(part, function) for part in structure])
-    return structure
-
-
 def mapped(structure: Any, function: Callable[[Value], Any]) -> Any:
     """The same nested tuples and lists with function(value) for each value."""
     if isinstance(structure, Value):
@@ -417,16 +401,3 @@ def mapped(structure: Any, function: Callable[[Value], Any]) -> Any:
     if type(structure) in (tuple, list):
         return type(structure)([mapped(part, function) for part in structure])
     return structure
-
-
-
-def is_sized(x: Any) -> bool:
-    """Whether something depends on sizes: a formula, a structure with one, or a call that gets or makes such things."""
-    if isinstance(x, (Polynomial, Formula)):
-        return True
-    if isinstance(x, Call):
-        return any(v.layout is not None for v in x.made()) or is_sized(x.args) or is_sized(x.attributes)
-    if isinstance(x, slice):
-        return is_sized((x.start, x.stop, x.step))
-    parts = x.values() if type(x) is dict else x if isinstance(x, (tuple, list)) else ()
-    return any(map(is_sized, parts))

@@ -26,10 +26,7 @@ def resolve(a: Trace, b: Trace) -> None:
 
 
 def difference(a: Trace, b: Trace, sized: bool = False) -> str | None:
-    """What differs between two traces, or None if they did the same.
-
-    sized: lengths of dimensions, numbers, and the values of constants may differ.
-    """
+    """What differs between two traces, or None. `sized`: but for lengths, numbers, and the values of constants."""
     resolve(a, b)
     if any(x._fn is not node for x, node in b.outside):
         return "a tensor from outside gets another history, or another requires_grad; write to a clone() of it"
@@ -95,7 +92,7 @@ def _different(
         if x.kind != y.kind or x.dtype != y.dtype or layouts[0] != layouts[1]:
             return f"has another tensor in the next call: {x.described()} and {y.described()}"
         if x.kind == CONSTANT:
-            if not sized and not np.array_equal(_bytes(x), _bytes(y)):
+            if not sized and not same_content(x, y):
                 return f"computes with {y.described()}, whose values differ from call to call and are no argument"
         elif x.kind in (CAPTURED, GRAD):
             if x.tensor is not y.tensor and (x.kind == GRAD or x.array is not y.array):
@@ -103,6 +100,11 @@ def _different(
         elif numbers[0].setdefault(x, len(numbers[0])) != numbers[1].setdefault(y, len(numbers[1])):
             return "gets other tensors in the next call"
     return ""
+
+
+def same_content(x: Value, y: Value) -> bool:
+    """Whether two constants have the same values, to the bit."""
+    return np.array_equal(_bytes(x), _bytes(y))
 
 
 def _bytes(value: Value) -> Any:

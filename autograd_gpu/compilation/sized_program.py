@@ -15,7 +15,8 @@ import numpy as np
 
 from ..core.interpret.sized import Formula, Polynomial
 from . import graph
-from .graph import CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Node, Routine, Trace, Value, is_sized
+from .graph import CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Node, Routine, Trace, Value
+from .passes.facts import is_sized
 from .program import Program
 from .replay import Replay
 

@@ -104,6 +104,7 @@ class SizeTracer(Tracer):
     def __init__(self, fullgraph: bool, points: Sequence[Point], symbols: dict[tuple[int, int], int], sizes: Sizes):
         self.met: list[Value] = []
         self.told, self.points, self.sizes, self._symbols = Told(), points, sizes, symbols
+        self.reads_grads = False  # whether the user's code asks for a `.grad`
         self._dims: dict[Value, tuple[Any, ...]] = {}
         super().__init__(fullgraph)
 
@@ -117,6 +118,11 @@ class SizeTracer(Tracer):
 
     def fused(self, op: str, rules: tuple[Any, Any], g: Any, need: tuple[bool, ...], *given: Any) -> Any:
         return super().fused(op, rules, g, need, *plain(given))
+
+    def asked_grad(self, x: TensorBase) -> None:
+        if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] != PACKAGE:
+            self.reads_grads = True
+        super().asked_grad(x)
 
     def saves(self, pair: Any) -> None:
         self.told.refuse("saved-tensor hooks may decide by size")

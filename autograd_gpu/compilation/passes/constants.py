@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..graph import CONSTANT, RESULT, Call, Node, Trace, is_sized
-from .facts import Facts, is_pure
+from ..graph import CONSTANT, RESULT, Call, Node, Trace
+from .facts import Facts, is_pure, is_sized
 
 HELD = 1 << 20  # bytes: larger arrays of one number are made at each call
 

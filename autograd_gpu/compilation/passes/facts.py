@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...core.interpret.sized import Formula, Polynomial
 from ..graph import OUTSIDE, RESULT, Call, Node, SetGrad, Trace, Value
 
 
@@ -62,3 +63,15 @@ def substitute(trace: Trace, nodes: Sequence[Node], to: dict[Value, Value]) -> l
 def is_pure(node: Node) -> bool:
     """Whether a node is a call of an op whose result depends on its arguments only."""
     return isinstance(node, Call) and not node.op.random
+
+
+def is_sized(x: Any) -> bool:
+    """Whether something depends on sizes: a formula, a structure with one, or a call that gets or makes such things."""
+    if isinstance(x, (Polynomial, Formula)):
+        return True
+    if isinstance(x, Call):
+        return any(v.layout is not None for v in x.made()) or is_sized(x.args) or is_sized(x.attributes)
+    if isinstance(x, slice):
+        return is_sized((x.start, x.stop, x.step))
+    parts = x.values() if type(x) is dict else x if isinstance(x, (tuple, list)) else ()
+    return any(map(is_sized, parts))
