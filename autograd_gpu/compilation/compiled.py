@@ -17,8 +17,9 @@ from ..core.tensor import Tensor
 from ..core.thread_state import THREAD
 from ..errors import warn_user
 from ..modes import MODES, RECORDING_MASK
-from .dynamic import AGAIN, MOST_KINDS, Family, Template, Unexplained, family_of
+from .dynamic import AGAIN, MOST_KINDS, Family, Template, family_of
 from .explain import Explanation, explanation, readable
+from .explaining import Unexplained
 from .graph import CompileError, Trace
 from .guards import Guards
 from .key import Unfit, key_of, matcher

@@ -9,7 +9,7 @@ from typing import Any
 from ..core.graph.node import has_hooks
 from ..core.interpret.tracing import ModuleChanges
 from .graph import Trace
-from .watching import MISSING, AttributeItem, CellItem, Item, NoHooks, tensors_in
+from .items import MISSING, AttributeItem, CellItem, Item, NoHooks, tensors_in
 
 _ARRAY, _NODE, _EXTRA = attrgetter("_array"), attrgetter("_fn"), attrgetter("extra")
 

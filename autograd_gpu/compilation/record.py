@@ -23,11 +23,12 @@ from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace
+from .items import Item, tensors_in
 from .key import modes
 from .saving import saving_by
 from .sizes import sizes_told
 from .tracer import Tracer, options_of
-from .watching import Item, Watch, tensors_in
+from .watching import Watch
 
 _LOCK = threading.Lock()
 _OPEN: list[Tracer] = []

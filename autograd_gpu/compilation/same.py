@@ -11,7 +11,7 @@ import numpy as np
 from ..core.graph.tensor_base import TensorBase
 from . import graph
 from .graph import CAPTURED, CONSTANT, GRAD, Trace, Value
-from .watching import equal
+from .items import equal
 
 
 def resolve(a: Trace, b: Trace) -> None:

@@ -22,8 +22,8 @@ from ..core.interpret.tracing import tracer as current_tracer
 from ..core.tensor import Tensor
 from ..modes import MODES
 from .graph import ARGUMENT, Value
+from .items import equal
 from .tracer import PACKAGE, Tracer
-from .watching import equal
 
 UNEXPLAINED = object()
 _STDLIB, _SITE = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
@@ -230,21 +230,15 @@ def _len(self: Tensor) -> int:
     return length
 
 
-def _refused(name: str) -> Any:
-    """The method `name`, whose result depends on sizes in a way that nobody follows."""
-
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if (level := _level()) is not None and level.shape_of(self, sys._getframe(1)) is not None:
-            level.told.refuse(f"{name}() of a tensor is read")
-        return _UNTOLD[name](self, *args, **kwargs)
-
-    return method
+def _stride(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if (level := _level()) is not None and level.shape_of(self, sys._getframe(1)) is not None:
+        level.told.refuse("stride() of a tensor is read")  # nobody follows how strides depend on sizes
+    return _UNTOLD["stride"](self, *args, **kwargs)
 
 
-_OWNERS = {"shape": TensorBase, "numel": TensorBase, "nbytes": TensorBase, "__len__": Tensor, "stride": Tensor,
-           "storage_offset": Tensor}  # fmt: skip
+_OWNERS = {"shape": TensorBase, "numel": TensorBase, "nbytes": TensorBase, "__len__": Tensor, "stride": Tensor}
 _TOLD = {"shape": property(_shape, doc=_SHAPE.__doc__), "numel": _numel, "nbytes": property(_nbytes),
-         "__len__": _len, "stride": _refused("stride"), "storage_offset": _refused("storage_offset")}  # fmt: skip
+         "__len__": _len, "stride": _stride}  # fmt: skip
 _UNTOLD: dict[str, Any] = {}
 _LOCK = threading.Lock()
 _OPEN: list[SizeTracer] = []

@@ -14,17 +14,14 @@ import inspect
 import sys
 import sysconfig
 import types
-from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import chain
-from operator import is_
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.graph.tensor_base import TensorBase
 from ..core.interpret.tracing import MODULE_CALLS, MODULE_CLASSES, Reader
-from ..core.tensor import Parameter, Tensor
+from .items import CONTAINERS, LONGEST, MISSING, PLAIN, AttributeItem, CellItem, Item, NoHooks, SlotItem
 
 _PACKAGE = __name__.partition(".")[0]
 _HERE = __file__.rpartition("/compilation/")[0]
@@ -38,133 +35,8 @@ _GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "LOAD_NAME"))
 _CELLS = frozenset(("LOAD_DEREF", "STORE_DEREF", "LOAD_FROM_DICT_OR_DEREF"))
 _ATTRIBUTES = frozenset(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"))
 _NOTHING = frozenset(("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"))
-_PLAIN = (bool, int, float, str, bytes, type(None), complex)
-_CONTAINERS = (list, dict, set, deque, tuple)
 _IMPORTS = frozenset(("_find_and_load", "_find_spec"))
-MISSING = object()
-LONGEST = 1000  # elements of a container that are taken down
 DEEPEST = 4  # containers and attributes, one in another, in which names of attributes are looked for
-
-
-class Item:
-    """The value of a key of a dict, and what it was."""
-
-    __slots__ = ("container", "elements", "expected", "key", "name", "snapshot")
-
-    def __init__(self, container: Any, key: Any, name: str) -> None:
-        self.container, self.key, self.name = container, key, name
-        self.expected = self.now()
-        self.snapshot = snapshot(self.expected)
-        # Of a container without others in it the elements, of which identity is tested first, without Python code.
-        nested = self.snapshot is None or any(type(pair) is not tuple or pair[1] is not None for pair in self.snapshot)
-        self.elements = None if nested else [element for element, _ in self.snapshot]
-
-    @property
-    def _parts(self) -> int:
-        return 2 if isinstance(self.expected, dict) else 1
-
-    def now(self) -> Any:
-        """The value that the key has now."""
-        return self.container.get(self.key, MISSING)
-
-    def holds(self) -> bool:
-        """Whether the value is what it was."""
-        now = self.now()
-        if now is not self.expected and not equal(now, self.expected):
-            return False
-        if self.elements is not None and now is self.expected and len(now) == len(self.elements) // self._parts:
-            found = chain.from_iterable(now.items()) if self._parts == 2 else now
-            if all(map(is_, found, self.elements)):
-                return True
-        return self.snapshot is None or alike(self.snapshot, snapshot(now))
-
-
-class CellItem(Item):
-    """The content of a closure's cell."""
-
-    __slots__ = ()
-
-    def now(self) -> Any:
-        try:
-            return self.container.cell_contents
-        except ValueError:
-            return MISSING
-
-
-class SlotItem(Item):
-    """An attribute in a slot."""
-
-    __slots__ = ()
-
-    def now(self) -> Any:
-        try:
-            return self.key.__get__(self.container)
-        except AttributeError:
-            return MISSING
-
-
-class AttributeItem(Item):
-    """An attribute of a module of nn. What sets one counts it in ModuleChanges, but not what changes a list in it."""
-
-    __slots__ = ()
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether it can only change together with ModuleChanges. Names with _ag_ are the library's own."""
-        return self.snapshot is None or self.key.startswith("_ag_")
-
-
-class NoHooks(Item):
-    """That a dict of hooks is empty."""
-
-    __slots__ = ()
-
-    def now(self) -> Any:
-        return bool(self.container)
-
-
-def equal(a: Any, b: Any) -> bool:
-    """Whether two plain values are the same for a program: 0.0 is not -0.0, NaN is NaN, 1 is not True."""
-    if type(a) is not type(b):
-        return False
-    if type(a) is float:
-        return a.hex() == b.hex()
-    if type(a) is tuple:
-        return len(a) == len(b) and all(x is y or equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, types.MethodType):
-        return a.__self__ is b.__self__ and a.__func__ is b.__func__
-    return isinstance(a, (*_PLAIN, np.dtype, np.generic, slice)) and bool(a == b)
-
-
-def snapshot(x: Any, depth: int = 3) -> Any:
-    """The elements of a container, with those of the containers among them; None for anything else."""
-    if not isinstance(x, _CONTAINERS) or not depth:
-        return None
-    if isinstance(x, tuple) and not any(isinstance(part, _CONTAINERS) for part in x):
-        return None  # compared as it is
-    if len(x) > LONGEST:
-        return [len(x)]
-    elements = [part for item in x.items() for part in item] if isinstance(x, dict) else list(x)
-    return [(element, snapshot(element, depth - 1)) for element in elements]
-
-
-def alike(a: Any, b: Any) -> bool:
-    """Whether two snapshots are the same."""
-    if type(a) is tuple:
-        return (a[0] is b[0] or equal(a[0], b[0])) and (a[1] is b[1] or alike(a[1], b[1]))
-    if type(a) is not list or type(b) is not list:
-        return equal(a, b)
-    return len(a) == len(b) and all(map(alike, a, b))
-
-
-def tensors_in(x: Any, depth: int = 3) -> Iterator[TensorBase]:
-    """x, if it is a tensor, or those in a list, tuple or dict."""
-    if isinstance(x, TensorBase):
-        if type(x) in (Tensor, Parameter):  # the array of others is made when it is asked for
-            yield x
-    elif depth and type(x) in (list, tuple, dict) and len(x) <= LONGEST:
-        for part in x.values() if type(x) is dict else x:
-            yield from tensors_in(part, depth - 1)
 
 
 def _is_library(fn: types.FunctionType) -> bool:
@@ -264,7 +136,7 @@ class Watch:
     def _content(self, parts: list[Any], name: str) -> None:
         """Takes down what is in the containers among some values that stay the same objects."""
         for part in parts:
-            if isinstance(part, _CONTAINERS):
+            if isinstance(part, CONTAINERS):
                 self._kept(Item({name: part}, name, name))
 
     def _event(self, frame: types.FrameType, event: str, argument: Any) -> None:
@@ -346,7 +218,7 @@ class Watch:
                 self.module(value, reader)
         for part in _parts(value):
             self._within(part, names, name, seen, depth - 1)
-        if not isinstance(value, (*_CONTAINERS, types.FunctionType, types.BuiltinFunctionType)):
+        if not isinstance(value, (*CONTAINERS, types.FunctionType, types.BuiltinFunctionType)):
             for attribute in names:
                 items = _attribute(value, attribute, name)
                 if items and items[-1].expected is not MISSING:
@@ -360,7 +232,7 @@ class Watch:
 
 def _has_state(value: Any) -> bool:
     """Whether the attributes of a value can tell calls apart: it is no plain value, no tensor, and not the library."""
-    if value is MISSING or isinstance(value, (TensorBase, *_PLAIN, np.ndarray)):
+    if value is MISSING or isinstance(value, (TensorBase, *PLAIN, np.ndarray)):
         return False
     return not isinstance(value, types.ModuleType) or not (
         value.__name__.partition(".")[0] in _OURS or is_ours(getattr(value, "__file__", None) or "<frozen")
@@ -369,11 +241,11 @@ def _has_state(value: Any) -> bool:
 
 def _parts(value: Any) -> list[Any]:
     """The elements of a container; of a module of nn its children."""
-    if isinstance(value, _CONTAINERS):
+    if isinstance(value, CONTAINERS):
         return list(value.values() if isinstance(value, dict) else value) if len(value) <= LONGEST else []
     children = [cls for cls in MODULE_CLASSES if isinstance(value, cls)]
     held = (_instance_dict(value) or {}).values() if children else ()
-    return [part for part in held if isinstance(part, (*children, *_CONTAINERS))]
+    return [part for part in held if isinstance(part, (*children, *CONTAINERS))]
 
 
 def _attribute(owner: Any, attribute: str, name: str) -> list[Item]:

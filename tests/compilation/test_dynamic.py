@@ -318,15 +318,11 @@ def looked(x):
     return x * (2.0 if (ag.arange(x.shape[0]) > 50).any() else 3.0)
 
 
-def offset(x):
-    return x * x[x.shape[0] // 2 :].storage_offset()
-
-
 def checked(x):
     return F.multi_margin_loss(x @ x.detach().T, ag.arange(x.shape[0]))
 
 
-READERS = (looked, offset, checked, branch, loop, length, table, least, quotient, remainder, kept, named, listed,
+READERS = (looked, checked, branch, loop, length, table, least, quotient, remainder, kept, named, listed,
            counted, rounded, unpacked, compared, squared, shaped, of_results)  # fmt: skip
 MANY = (32, 32, 17, 64, 5, 6, 100, 2, 9, 128, 230, 7, 11, 40, 41, 64, 3, 1001, 12, 2000)
 

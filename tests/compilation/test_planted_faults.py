@@ -177,13 +177,13 @@ PLANTS = [
     ("autograd_gpu.compilation.watching:Watch._within", "_parts(value)", "()", "attributes_by_variables"),
     ("autograd_gpu.compilation.watching:Watch._within", "self.module(value, reader)", "pass",
      "children_of_lists_of_modules"),
-    ("autograd_gpu.compilation.watching:Watch._content", "isinstance(part, _CONTAINERS)", "False",
+    ("autograd_gpu.compilation.watching:Watch._content", "isinstance(part, CONTAINERS)", "False",
      "contents_of_defaults"),
     ("autograd_gpu.compilation.watching:Watch.module", "self._kept(AttributeItem(", "str((", "attributes_of_modules"),
-    ("autograd_gpu.compilation.watching:snapshot", "not isinstance(x, _CONTAINERS) or", "True or",
+    ("autograd_gpu.compilation.items:snapshot", "not isinstance(x, CONTAINERS) or", "True or",
      "globals_cells_and_attributes"),
-    ("autograd_gpu.compilation.watching:equal", "type(a) is not type(b)", "False", "equal_values"),
-    ("autograd_gpu.compilation.watching:equal", "type(a) is float", "False", "equal_values"),
+    ("autograd_gpu.compilation.items:equal", "type(a) is not type(b)", "False", "equal_values"),
+    ("autograd_gpu.compilation.items:equal", "type(a) is float", "False", "equal_values"),
     ("autograd_gpu.compilation.watching:_arguments_of", "code.co_kwonlyargcount", "0", "attributes_of_arguments"),
     ("autograd_gpu.compilation.watching:_parts", "held = (_instance_dict(value) or {}).values() if children else ()",
      "held = ()", "attributes_by_variables"),
@@ -233,7 +233,7 @@ ELSEWHERE = {
     "something else than for other sizes": "",
     "do not follow from those of the arguments": "",
     "the size of a tensor is read by len()": "",
-    "() of a tensor is read": "",
+    "stride() of a tensor is read": "",
 }
 
 
