@@ -55,7 +55,7 @@ def _write_inputs(w: Source, op: OpDef, kinds: tuple[str, ...]) -> None:
     _write_outputs(w, op)
     write_node(
         w, op, lambda: write_edges(w, op, linked, live),
-        lambda: write_saved(w, op, kinds, linked, value="v_{}", output="saved({}._value)"),
+        lambda: write_saved(w, op, kinds, linked, value="v_{}", output="save_value({}._value)"),
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def _write_list(w: Source, op: OpDef) -> None:
     write_list_facts(w, op)
     _write_outputs(w, op)
     write_node(
-        w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op, f"v_{tensors}", "saved({}._value)")
+        w, op, lambda: write_list_edges(w, op), lambda: write_list_saved(w, op, f"v_{tensors}", "save_value({}._value)")
     )
 
 

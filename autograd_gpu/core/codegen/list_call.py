@@ -185,7 +185,7 @@ def write_list_saved(w: Source, op: OpDef, inputs: str | None = None, output: st
     """
     inputs = inputs or op.inputs[0]
     values = {
-        "input": f"[saved(x) for x in {inputs}]", "out": output.format("t"), "shape": "_shapes",
+        "input": f"[save_value(x) for x in {inputs}]", "out": output.format("t"), "shape": "_shapes",
         "dtype": "[x.dtype for x in _arrays]",
     }  # fmt: skip
     if op.lists:

@@ -8,7 +8,7 @@ from typing import Any
 from ...backend import is_array
 from ..declare.op import OpDef
 from ..graph.node import Node
-from ..saved.saved_tensor import NOTHING, SavedTensor, SavingNode, constant, handles, saved
+from ..saved.saved_tensor import NOTHING, SavedTensor, SavingNode, constant, handles, save_value
 from .node_run import make_run
 from .node_source import PREFIX, leading_back, readers, slot
 
@@ -142,7 +142,7 @@ class OpNode(SavingNode):
         """Turns the extra arrays of forward into saved tensors, which hooks can see."""
         for slot_name in self.saved_slots.values():
             if slot_name[0] == PREFIX["extra"] and is_array(array := getattr(self, slot_name)):
-                setattr(self, slot_name, saved(constant(array)))
+                setattr(self, slot_name, save_value(constant(array)))
 
     def __dir__(self) -> list[str]:
         """Lists one `_saved_NAME` for each saved value, and `_raw_saved_NAME` if the value accepts hooks."""

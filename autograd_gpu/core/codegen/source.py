@@ -23,7 +23,7 @@ from ..graph.bitmask import bits_of, mask_of
 from ..graph.node import next_sequence_nr
 from ..graph.storage import INFERENCE_STORAGE, OF_SUCH_A_VIEW, ONE_OF_SEVERAL, shares_memory, storage_of
 from ..history.rebase import refresh
-from ..saved.saved_tensor import FREED, NOTHING, SavedTensor, plain, save_output, saved
+from ..saved.saved_tensor import FREED, NOTHING, SavedTensor, plain, save_output, save_value
 from ..tensor import Parameter, Tensor, wrap
 
 SCOPE: dict[str, Any] = {
@@ -36,7 +36,7 @@ SCOPE: dict[str, Any] = {
     "ndarray": np.ndarray, "new": object.__new__, "new_tuple": tuple.__new__, "next_sequence_nr": next_sequence_nr,
     "no_derivative": no_derivative, "numpy": np, "plain": plain, "refresh": refresh, "row_major": row_major,
     "save_output": save_output,
-    "saved": saved, "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
+    "save_value": save_value, "shares_memory": shares_memory, "storage_of": storage_of, "wrap": wrap,
 }  # fmt: skip
 _serial = itertools.count()
 

@@ -17,6 +17,8 @@ from ..tensor import Tensor, wrap
 
 # Error texts that are complete, and equal to PyTorch's.
 COMPLETE = re.compile(r"[\w.]+\(\)|index |Dimension |shape mismatch|(std and )?var |too many indices")
+# What NumPy and CuPy say of shapes that do not broadcast.
+REFUSED = re.compile("broadcast together with shapes|broadcast to a single shape")
 
 
 def run_core(
@@ -80,7 +82,7 @@ def explained(op: OpDef, args: Sequence[Any], error: Exception) -> Exception:
     if isinstance(error, (IndexError, TypeError)) and COMPLETE.match(text):
         return type(error)(text)
     shapes = [a.shape for a in args if isinstance(a, Tensor)]
-    if "broadcast" in text and isinstance(error, ValueError):
+    if REFUSED.search(text) and isinstance(error, ValueError):
         text = errors.sizes_differ(shapes) or text
     kind = next(k for e, k in ((ValueError, RuntimeError), (IndexError, IndexError), (TypeError, TypeError),
                                (OverflowError, RuntimeError)) if isinstance(error, e))

@@ -150,7 +150,7 @@ class SavingNode(Node):
         """Turns the extra arrays that forward left for backward into saved tensors."""
 
 
-def saved(tensor: Tensor) -> SavedTensor:
+def save_value(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input."""
     refresh_if_stale(tensor)
     result = SavedTensor()
@@ -161,7 +161,7 @@ def saved(tensor: Tensor) -> SavedTensor:
 def saved_for_user(tensor: Tensor) -> SavedTensor:
     """Keeps `tensor`, an input, for user code. A view is unpacked as the same object if it is still alive."""
     if tensor._base is None:
-        return saved(tensor)
+        return save_value(tensor)
     refresh_if_stale(tensor)
     result = SavedView()
     result.tensor, result.version, result.view = plain(tensor), version_of(tensor), weakref.ref(tensor)
