@@ -115,7 +115,7 @@ def calls_of_all_kinds():
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(2500, marks=pytest.mark.more)])  # four calls each
-def test_calls_leak_nothing(count):
+def test_calls_leak_nothing(count, at_once):
     size, objects = held(count, calls_of_all_kinds())
     assert abs(objects) < 20
     assert size < 20_000
