@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import functools
 
-from ..backend.arrays.dtypes import float64
 from ..backend.formulas import jets
-from ..backend.formulas.derivative import derivative, times
-from ..backend.formulas.lowering import lowered
-from ..backend.formulas.numpy_code import NumpyCode
-from .nn.linear_activation import ACTIVATIONS, by_result
+from ..backend.formulas.derivative import derivative
+from ._support.layer_code import activation_code
+from .nn.linear_activation import ACTIVATIONS
 
 
 @functools.lru_cache(256)
 def _factors_code(activation, parameters, dtype, count):
     """The code that computes `count` of act', act'', its derivative by s that act' has, and that of act''; numbers."""
-    family = ACTIVATIONS[activation]
-    options, numbers = family.chosen(dict(zip(family.attributes, parameters, strict=True)))
-    f1, slope = family.derived(1, options), family.derived(2, options)
-    f2 = times(slope, f1) if by_result(activation) else slope
-    outputs = [f1, f2, slope, derivative(f2, family.saved)][:count]
-    code = NumpyCode(f"derivatives of {activation}", lowered(outputs, [family.saved], dtype == float64), dtype)
-    return code, code.numbers(**numbers)
+    saved = ACTIVATIONS[activation].saved
+
+    def outputs(f1, f2, slope):
+        return [f1, f2, slope, derivative(f2, saved)][:count]
+
+    return activation_code("derivatives of", activation, parameters, dtype, [], outputs)
 
 
 def factors(s, activation, parameters, count):

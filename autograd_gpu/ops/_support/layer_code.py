@@ -1,4 +1,4 @@
-"""Code for the passes of layer_jets.py: an activation's derivatives and what they multiply, in one program."""
+"""Code for passes behind an activation: its derivatives and what they multiply, in one program."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ Code = tuple[NumpyCode, tuple[np.ndarray, ...]]
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 
-def _code(
+def activation_code(
     name: str, activation: str, parameters: tuple[Any, ...], dtype: np.dtype, elements: list[str],
-    outputs: Callable[[Expression, Expression], list[Expression]],
+    outputs: Callable[[Expression, Expression, Expression], list[Expression]],
 ) -> Code:  # fmt: skip
-    """The code for outputs(f1, f2) of the saved values and further elements, and its numbers."""
+    """The code for outputs(f1, f2, slope) of the saved values and further elements, and its numbers.
+
+    f1 and f2 are the derivatives of the activation, and slope that of f1 by the saved values.
+    """
     family = ACTIVATIONS[activation]
     options, numbers = family.chosen(dict(zip(family.attributes, parameters, strict=True)))
     f1, slope = family.derived(1, options), family.derived(2, options)
-    results = outputs(f1, times(slope, f1) if by_result(activation) else slope)
+    results = outputs(f1, times(slope, f1) if by_result(activation) else slope, slope)
     code = NumpyCode(f"{name} {activation}", lowered(results, [family.saved, *elements], dtype == float64), dtype)
     return code, code.numbers(**numbers)
 
@@ -43,14 +46,14 @@ def push_code(
     names = [f"t{k}" for k in range(arriving)]
     t = [element(name) for name in names]
 
-    def rows(f1: Expression, f2: Expression) -> list[Expression]:
+    def rows(f1: Expression, f2: Expression, _: Expression) -> list[Expression]:
         results = [x * f1 for x in t]
         for k, group in enumerate(groups, d):
             terms = [t[i] * f2 * t[j] for i, j in group]
             results[k : k + 1] = [functools.reduce(lambda a, b: a + b, [*results[k : k + 1], *terms])]
         return results
 
-    return _code("stream behind", activation, parameters, dtype, names, rows)
+    return activation_code("stream behind", activation, parameters, dtype, names, rows)
 
 
 @functools.lru_cache(256)
@@ -61,8 +64,8 @@ def terms_code(activation: str, parameters: tuple[Any, ...], dtype: np.dtype, o:
     names = [f"a{k}" for k in range(o)] + [f"t{k}" for k in range(d)]
     a, t = [element(name) for name in names[:o]], [element(name) for name in names[o:]]
 
-    def results(f1: Expression, f2: Expression) -> list[Expression]:
+    def results(f1: Expression, f2: Expression, _: Expression) -> list[Expression]:
         bent = [[x * f2 * y for y in t] for x in a]
         return [x * f1 for x in a] + [lines[i] * t[j] for lines in bent for i in range(d) for j in range(i, d)]
 
-    return _code("local terms of", activation, parameters, dtype, names, results)
+    return activation_code("local terms of", activation, parameters, dtype, names, results)
