@@ -115,10 +115,13 @@ def calls_of_all_kinds():
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(2500, marks=pytest.mark.more)])  # four calls each
-def test_calls_leak_nothing(count, at_once):
-    size, objects = held(count, calls_of_all_kinds())
-    assert abs(objects) < 20
-    assert size < 20_000
+def test_calls_leak_nothing(count):
+    """Native code may come meanwhile, once; a leak grows again."""
+    run = calls_of_all_kinds()
+    for size, objects in (held(count, run) for _ in range(2)):
+        if abs(objects) < 20 and size < 20_000:
+            return
+    pytest.fail(f"{count} calls left {objects} objects, {size} bytes")
 
 
 def test_programs_die_with_their_function(no_gc):
