@@ -20,7 +20,7 @@ from ..core.tensor import Parameter, Tensor
 from ..random.replay import GeneratorSnapshot
 from . import graph
 from .explaining import Explaining, Unexplained
-from .graph import GRAD, Trace
+from .graph import GRAD, Trace, Value
 from .guards import Guards
 from .key import shared_memory
 from .passes import simplify
@@ -159,6 +159,15 @@ class _Resets(journals.Journal):
         self[id(leaf)].before = None
 
 
+def _drops_grads_unseen(trace: Trace) -> bool:
+    """Whether a call sets each `.grad` to None before anything else that it does with it."""
+    first: dict[int, Any] = {}
+    for node in trace.nodes:
+        if isinstance(node, graph.SetGrad):
+            first.setdefault(id(node.tensor), node.value)
+    return all(v.kind != GRAD for v in trace.values) and all(v is None for v in first.values())
+
+
 class Template:
     """A program for many sizes, and what they have to fulfil."""
 
@@ -182,22 +191,10 @@ class Template:
         others, points = [others[i] for i in known], [*(points[i] for i in known), points[-1]]
         self._add_constants(tracer.told, points)
         values = Explaining(trace, [s.trace for s in others], points, tracer.told, self.symbols.numbers).run()
-        shapes = [v.shape if v.layout is None else v.layout[0] for v in values]
-        met = dict.fromkeys(n for shape in shapes for n in shape)
-        names = ", ".join(f"s{i}" for i in range(len(points[0])))
-        text = " and ".join([f"({condition}) is {result}" for condition, result in self.conditions.items()]) or "True"
-        self._holds = eval(f"lambda {names}: {text}", {})
-        varying = [n for n in met if not isinstance(n, int)]
-        self._lengths_met = eval(f"lambda {names}: [{', '.join(map(repr, varying))}]", {})
-        self._fixed_met = {n for n in met if isinstance(n, int)}
+        self._compile(values, len(points[0]))
         if (reason := self.unfit(lengths)) is not None:
             raise Unexplained(reason)
-        first: dict[int, Any] = {}
-        for node in trace.nodes:
-            if isinstance(node, graph.SetGrad):
-                first.setdefault(id(node.tensor), node.value)
-        unseen = not tracer.reads_grads and all(v.kind != GRAD for v in trace.values)
-        self._journal = _Resets if unseen and all(v is None for v in first.values()) else journals.Journal
+        self._journal = _Resets if not tracer.reads_grads and _drops_grads_unseen(trace) else journals.Journal
         self.guards = Guards(trace)
         simplify(trace)
         trace.simplified = True
@@ -207,6 +204,17 @@ class Template:
         self._make = fn, name, structure
         self.replay = SizedReplay(fn, name, structure, Copier().trace(self.trace), self.symbols.first)
         self.used: OrderedDict[Sizes, int] = OrderedDict()
+
+    def _compile(self, values: Sequence[Value], count: int) -> None:
+        """Makes functions of the `count` sizes: whether all conditions hold, and the sizes of all values."""
+        shapes = [v.shape if v.layout is None else v.layout[0] for v in values]
+        met = dict.fromkeys(n for shape in shapes for n in shape)
+        names = ", ".join(f"s{i}" for i in range(count))
+        text = " and ".join([f"({condition}) is {result}" for condition, result in self.conditions.items()]) or "True"
+        self._holds = eval(f"lambda {names}: {text}", {})
+        varying = [n for n in met if not isinstance(n, int)]
+        self._lengths_met = eval(f"lambda {names}: [{', '.join(map(repr, varying))}]", {})
+        self._fixed_met = {n for n in met if isinstance(n, int)}
 
     def _alike(self, point: Sizes) -> bool:
         """Whether all conditions have the results for other sizes that they had in the call."""

@@ -67,13 +67,11 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.array.shape
-        return shape
+        return self.array.shape
 
     @property
     def dtype(self) -> np.dtype:
-        dtype: np.dtype = self.array.dtype
-        return dtype
+        return self.array.dtype
 
     @property
     def root(self) -> int:
@@ -114,7 +112,6 @@ class Node:
     phase: str = "forward"
     region: int = 0  # the number of the recomputation of a checkpoint that it belongs to
     where: str = ""  # file and line of the user's code that it came from
-
     name = "?"
 
     @property
@@ -394,10 +391,10 @@ def values_in(structure: Any) -> Iterator[Value]:
             yield from values_in(part)
 
 
-def mapped(structure: Any, function: Callable[[Value], Any]) -> Any:
-    """The same nested tuples and lists with function(value) for each value."""
-    if isinstance(structure, Value):
+def mapped(structure: Any, function: Callable[[Any], Any], kind: type = Value) -> Any:
+    """The same nested tuples and lists with function(x) for each x of that kind."""
+    if isinstance(structure, kind):
         return function(structure)
     if type(structure) in (tuple, list):
-        return type(structure)([mapped(part, function) for part in structure])
+        return type(structure)([mapped(part, function, kind) for part in structure])
     return structure

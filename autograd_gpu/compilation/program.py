@@ -26,6 +26,7 @@ from ..core.tensor import Tensor, wrap
 from . import graph
 from .emitters import FRESH, Emitter, emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
+from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
 
 _serial = itertools.count()
@@ -117,7 +118,7 @@ class Program:
             self._enter(v)
         for v in self.returns:
             self._enter(v)
-        last = self._last_uses()
+        last = last_uses(self.nodes, self.returns)
         w("")
         unpacked = len(w.lines) - 1
         if self._products or self._groups:
@@ -132,8 +133,7 @@ class Program:
                 w(f"del {', '.join(dying)}")
         self._unpack(unpacked)
         w(f"return {self._tuple(self.returns)}")
-        function = self._named(name)
-        return function
+        return self._named(name)
 
     def _begin(self) -> None:
         """Writes what comes before the instructions."""
@@ -210,18 +210,6 @@ class Program:
             if v.root in self._written:
                 self._scope[f"k_{name}"] = v.content
                 self._w(f"{name} = k_{name}.copy('K')")
-
-    def _last_uses(self) -> dict[int, list[Value]]:
-        """By number of the instruction: the values that it makes or reads last."""
-        last: dict[Value, int] = {}
-        for i, node in enumerate(self.nodes):
-            last.update(dict.fromkeys([v for v in (*node.reads, *node.made()) if v.kind == graph.RESULT], i))
-        for v in self.returns:
-            last.pop(v, None)
-        at: dict[int, list[Value]] = {}
-        for v, i in last.items():
-            at.setdefault(i, []).append(v)
-        return at
 
     def bind(self, value: Any, prefix: str) -> str:
         """The text for an object: a literal, or a global of the function."""

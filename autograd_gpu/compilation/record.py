@@ -22,7 +22,7 @@ from ..core.saved.saved_tensor import FREED
 from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
-from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace
+from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace, Value
 from .items import Item, tensors_in
 from .key import modes
 from .saving import saving_by
@@ -107,24 +107,30 @@ def record(
         tracer.refuse("the call leaves a mode of the thread changed", "set it outside of the function")
     if [id(x) for x in pytrees.flatten((args, kwargs))[0]] != [id(x) for x in leaves]:
         tracer.refuse("the call changes a container among its arguments", "return what is new")
-    found, spec = pytrees.flatten(result)
-    if any(isinstance(x, Sized) for x in found):
-        found = [plain(x) for x in found]
-        result = spec.unflatten(found)
-    outputs = [_output(tracer, x) for x in found]
+    parts, spec = pytrees.flatten(result)
+    if any(isinstance(x, Sized) for x in parts):
+        parts = [plain(x) for x in parts]
+        result = spec.unflatten(parts)
+    outputs = [_output(tracer, x) for x in parts]
     if any(o.requires_grad for o in outputs):
         _record_backward(tracer, outputs)
+    trace = _trace(tracer, watch, arguments, outputs, spec)
+    _check(tracer, watch, trace, given)
+    trace.refused = tracer.refused
+    if any(x is not y for x, y in zip(leaves, given, strict=True)):
+        result = spec.unflatten(_linked(fn, structure, given, leaves, trace))
+    return trace, result
+
+
+def _trace(tracer: Tracer, watch: Watch, arguments: list[Value], outputs: list[Output], spec: Any) -> Trace:
+    """What a tracer and a watch have taken down of a call."""
     trace = Trace(list(dict.fromkeys(arguments)), list(tracer.values.values()), tracer.nodes, outputs, spec)
     trace.grads_at_entry = {id(e.leaf): (e.leaf, e.before) for e in tracer.journal.values()}
     trace.tensors = tracer.tensors
     trace.tangents, trace.gradients, trace.zeros = tracer.tangents, tracer.gradients, tracer.zeros
     trace.freed = tracer.freed
     trace.settings, trace.guards = tracer.settings, list(watch.items.values())
-    _check(tracer, watch, trace, given)
-    trace.refused = tracer.refused
-    if any(x is not y for x, y in zip(leaves, given, strict=True)):
-        result = spec.unflatten(_linked(fn, structure, given, leaves, trace))
-    return trace, result
+    return trace
 
 
 def _has_effects(tracer: Tracer, watch: Watch) -> bool:
@@ -191,6 +197,11 @@ def _record_backward(tracer: Tracer, outputs: Sequence[Output]) -> None:
         except RuntimeError as error:  # whoever calls that backward gets it from the eager call
             tracer.refuse(f"the backward of a result raises: {error}", "detach() the result")
             return
+    _note_gradients(tracer, outputs, leaves, grads)
+
+
+def _note_gradients(tracer: Tracer, outputs: Sequence[Output], leaves: Sequence[Value], grads: Sequence[Any]) -> None:
+    """Takes down what the backward has computed for each leaf."""
     for v, g in zip(leaves, grads, strict=True):
         value = None if g is None else tracer.value(g)
         if value is not None and value.kind == CONSTANT:  # zeros that no op has made

@@ -197,7 +197,7 @@ class Tracer(Tracing):
         rule = rules[0] if type(first._array) is np.ndarray else rules[1]
         if rule is None:
             return None
-        asked = mapped_tensors((g, need, *given), self.value)
+        asked = graph.mapped((g, need, *given), self.value, TensorBase)
         arrays = graph.mapped(asked, lambda value: value.array)
         with below(self):
             grads = rule(RAW, *arrays)
@@ -331,12 +331,3 @@ def _has_history(x: TensorBase) -> bool:
 def options_of(optimizer: Any) -> list[dict[str, Any]]:
     """The options of the groups of an optimizer, without the parameters."""
     return [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
-
-
-def mapped_tensors(structure: Any, function: Callable[[Any], Any]) -> Any:
-    """The same nested tuples and lists with function(x) for each tensor x."""
-    if isinstance(structure, TensorBase):
-        return function(structure)
-    if type(structure) in (tuple, list):
-        return type(structure)([mapped_tensors(part, function) for part in structure])
-    return structure

@@ -42,7 +42,7 @@ REFUSALS = [
     (f"{RECORD}:_record_backward", "a tensor from outside was computed", "outside_and_what_it_is_made_of"),
     (f"{RECORD}:_record_backward", "the graph of one result was freed", "one_graph_of_two_is_freed"),
     (f"{RECORD}:_record_backward", "the backward of a result raises", "backward_that_raises"),
-    (f"{RECORD}:_record_backward", "a leaf is returned beside", "leaf_beside_its_results"),
+    (f"{RECORD}:_note_gradients", "a leaf is returned beside", "leaf_beside_its_results"),
     (f"{RECORD}:_check", "which is no tensor", "attribute_of_a_module"),
     (f"{RECORD}:_check", "is written to beside", "write_beside"),
     (f"{RECORD}:_check", "the call changes options", "options_before_the_step"),

@@ -5,7 +5,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, optim
-from autograd_gpu.autograd import Function, grad
+from autograd_gpu.autograd import grad
 
 pytestmark = pytest.mark.cpu
 F = nn.functional
@@ -165,22 +165,6 @@ def transforms():
 
 
 @program
-def function_of_ops():
-    class Cube(Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * 3 * x * x
-
-    return lambda x: grad(Cube.apply(x).sum(), x)[0], []
-
-
-@program
 def recurrent():
     m = nn.LSTM(3, 5, batch_first=True)
     return lambda x: grad(m(x[None])[0].sum(), [x, *m.parameters()]), []
@@ -256,19 +240,6 @@ def grad_of_an_argument():
         return x.grad
 
     return f, []
-
-
-@program
-def leaves_made_inside():
-    w = weight(3, 3)
-
-    def f(x):
-        z, v = x.detach().requires_grad_(), w.detach().requires_grad_()
-        ((z @ v) ** 2).sum().backward()
-        (x @ w).sum().backward()
-        return z.grad, v.grad
-
-    return f, [w]
 
 
 def training(make, **options):

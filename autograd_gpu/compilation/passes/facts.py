@@ -75,3 +75,16 @@ def is_sized(x: Any) -> bool:
         return is_sized((x.start, x.stop, x.step))
     parts = x.values() if type(x) is dict else x if isinstance(x, (tuple, list)) else ()
     return any(map(is_sized, parts))
+
+
+def last_uses(nodes: Sequence[Node], returns: Sequence[Value]) -> dict[int, list[Value]]:
+    """By number of the instruction: the results that it makes or reads last, but for those that are returned."""
+    last: dict[Value, int] = {}
+    for i, node in enumerate(nodes):
+        last.update(dict.fromkeys([v for v in (*node.reads, *node.made()) if v.kind == RESULT], i))
+    for v in returns:
+        last.pop(v, None)
+    at: dict[int, list[Value]] = {}
+    for v, i in last.items():
+        at.setdefault(i, []).append(v)
+    return at
