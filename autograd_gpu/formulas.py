@@ -45,6 +45,17 @@ def several() -> dict[str, Several]:
     return {name: family for name, family in _all().items() if isinstance(family, Several)}
 
 
+def losses() -> dict[str, Several]:
+    """The formulas of losses by the names of their ops, without inputs that may be None.
+
+    >>> from autograd_gpu.formulas import losses
+    >>> "huber_loss" in losses()
+    True
+    """
+    made = {name: getattr(getattr(RECORD, name), "loss", None) for name in REGISTRY}
+    return {name: loss.family(tuple(loss.optional)) for name, loss in made.items() if loss is not None}
+
+
 def _all() -> dict[str, Any]:
     made = {name: getattr(getattr(RECORD, name), "family", None) for name in REGISTRY}
     return {name: family for name, family in made.items() if family is not None and family.name == name}
@@ -107,7 +118,7 @@ def lines(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    known: dict[str, Family | Several] = {**families(), **several()}
+    known: dict[str, Family | Several] = {**families(), **several(), **losses()}
     text = "An op from a formula, its derivatives, and the code made of them."
     parser = argparse.ArgumentParser(prog="python -m autograd_gpu.formulas", description=text)
     parser.add_argument("op", choices=sorted(known), help="the op")

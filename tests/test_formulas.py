@@ -178,6 +178,19 @@ def test_formulas_of_several_elements_are_printed(capsys):
     assert "# g * addcdiv(x, a, b) by x in float32\ni0 = input g\nreturn i0\n" in printed
 
 
+@pytest.mark.parametrize("name", formulas.losses())
+def test_losses_are_printed(name, capsys):
+    """Each with the derivatives that are not zero for all elements."""
+    assert formulas.main([name, "--numpy", "--llvm", "--cuda"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"# {name}(")
+    assert printed.count("\ndef block(i0") == printed.count("\ntemplate <typename W> struct ") > 1
+
+
+def test_losses_have_formulas():
+    assert {"huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"} < {*formulas.losses()}
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_formula_is_printed(name, capsys):
     assert formulas.main([name, "--order", "3", "--program", "--numpy", "--llvm", "--cuda"]) == 0

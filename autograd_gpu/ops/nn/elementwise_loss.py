@@ -161,7 +161,9 @@ def elementwise_loss(block: type) -> Any:
     words = {key: scope[key] for key in scope if key in ("forward", "cuda", "fused") or key.startswith("grad_")}
     words |= {"fused_cuda": None, "types": FLOAT, "jvp": LOSS_JVP, "batch": LOSS_BATCH, "takes_out": False,
               "keeps_layout": True}  # fmt: skip
-    return defop(type(block.__name__, (), {**words, **body}))
+    public = defop(type(block.__name__, (), {**words, **body}))
+    public.loss = loss
+    return public
 
 
 def _forward(loss: Loss, checks: Sequence[str]) -> list[str]:
