@@ -27,8 +27,7 @@ _PACKAGE = __name__.partition(".")[0]
 _HERE = __file__.rpartition("/compilation/")[0]
 _STDLIB, _SITE = sysconfig.get_path("stdlib"), ("site-packages", "dist-packages")
 # The top packages whose code is none of the user's: this one, and what it calls.
-_OURS = frozenset((_PACKAGE, "numpy", "scipy", "cupy", "cupyx", "threadpoolctl", "opt_einsum", "ml_dtypes",
-                   "llvmlite"))
+LIBRARIES = {_PACKAGE, "numpy", "scipy", "cupy", "cupyx", "threadpoolctl", "opt_einsum", "ml_dtypes", "llvmlite"}
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW", "STORE_FAST_LOAD_FAST",
                     "LOAD_FAST_BORROW_LOAD_FAST_BORROW"))
 _GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "LOAD_NAME"))
@@ -40,7 +39,7 @@ DEEPEST = 4  # containers and attributes, one in another, in which names of attr
 
 
 def _is_library(fn: types.FunctionType) -> bool:
-    return (fn.__module__ or "").partition(".")[0] in _OURS or is_ours(fn.__code__.co_filename)
+    return (fn.__module__ or "").partition(".")[0] in LIBRARIES or is_ours(fn.__code__.co_filename)
 
 
 def is_ours(filename: str) -> bool:
@@ -150,7 +149,7 @@ class Watch:
         ours = self._ours.get(code)
         if ours is None:
             package = frame.f_globals.get("__name__", "").partition(".")[0]  # also of a dataclass's __init__
-            ours = package in _OURS or is_ours(code.co_filename)
+            ours = package in LIBRARIES or is_ours(code.co_filename)
             ours = ours or any(getattr(hook, "__code__", None) is code for hook in gc.callbacks)
             self._ours[code] = ours = ours and code not in MODULE_CALLS
         if ours:
@@ -235,7 +234,7 @@ def _has_state(value: Any) -> bool:
     if value is MISSING or isinstance(value, (TensorBase, *PLAIN, np.ndarray)):
         return False
     return not isinstance(value, types.ModuleType) or not (
-        value.__name__.partition(".")[0] in _OURS or is_ours(getattr(value, "__file__", None) or "<frozen")
+        value.__name__.partition(".")[0] in LIBRARIES or is_ours(getattr(value, "__file__", None) or "<frozen")
     )
 
 
