@@ -57,7 +57,7 @@ JAX_PRECISION = {"fp32": "float32", "tf32": "tensorfloat32"}
 
 
 class Case(NamedTuple):
-    """A part of the workload: how it is called, its network, and which of our methods run beside "auto"."""
+    """A part of the workload: how it is called, its network, and what runs beside our "auto"."""
 
     label: str
     sizes: list[int]
@@ -65,6 +65,7 @@ class Case(NamedTuple):
     part: str
     precision: str
     methods: list[str]
+    replays: bool  # compiled calls, too
     batch: int | None = None  # that of the command line by default
 
 
@@ -133,8 +134,7 @@ def measure(case: Case, args: argparse.Namespace, present: dict[str, ModuleType]
     problem = Problem(models.make_weights(case.sizes), x, case.activation, quantity, backward, args.device)
     with matmul_precision(case.precision, present, args.device):
         graphs = device_kind(args.device) == "cuda" and case.activation == args.activations[0] and quantity != "hvp"
-        replays = LOOP in case.methods or len(case.sizes) == SMALL_LAYERS + 2
-        calls = calls_for(problem, case.methods, present, graphs, replays)
+        calls = calls_for(problem, case.methods, present, graphs, case.replays)
         results, notes = results_of(calls, lambda name, call: warmed(name, call)())
         modules = {name: present.get("torch" if name in (TORCH_GRAPH, COMPILED) else name, ag) for name in calls}
         require_agreement(results, TOLERANCE[case.precision], case.label)
@@ -164,7 +164,7 @@ def headline(args: argparse.Namespace) -> Iterator[Case]:
         for part in [part for part in args.parts if part in FOR_ALL]:
             for precision in args.precisions:
                 label = f"{activation}, {PARTS[part][0]}{suffix(args, precision)}"
-                yield Case(label, sizes, activation, part, precision, args.methods)
+                yield Case(label, sizes, activation, part, precision, args.methods, LOOP in args.methods)
 
 
 def further_parts(args: argparse.Namespace) -> Iterator[Case]:
@@ -174,7 +174,7 @@ def further_parts(args: argparse.Namespace) -> Iterator[Case]:
         methods = [method for method in args.methods if part != "hvp" or method == LOOP]
         for precision in args.precisions:
             label = f"{args.activations[0]}, {PARTS[part][0]}{suffix(args, precision)}"
-            yield Case(label, sizes, args.activations[0], part, precision, methods)
+            yield Case(label, sizes, args.activations[0], part, precision, methods, LOOP in methods)
 
 
 def over_widths(args: argparse.Namespace) -> Iterator[Case]:
@@ -182,7 +182,7 @@ def over_widths(args: argparse.Namespace) -> Iterator[Case]:
     activation, precision = args.activations[0], args.precisions[0]
     for width in args.widths:
         label = f"{activation}, width {width}{suffix(args, precision)}"
-        yield Case(label, [INPUTS, *[width] * args.layers, OUTPUTS], activation, "hessian", precision, [])
+        yield Case(label, [INPUTS, *[width] * args.layers, OUTPUTS], activation, "hessian", precision, [], False)
 
 
 def over_inputs(args: argparse.Namespace) -> Iterator[Case]:
@@ -193,7 +193,7 @@ def over_inputs(args: argparse.Namespace) -> Iterator[Case]:
         for outputs in NUMBERS_OF_OUTPUTS:
             label = f"{activation}, inputs {inputs}, outputs {outputs}{suffix(args, precision)}"
             sizes = [inputs, *[args.width_there] * args.layers, outputs]
-            yield Case(label, sizes, activation, "hessian", precision, methods)
+            yield Case(label, sizes, activation, "hessian", precision, methods, False)
 
 
 def over_depths(args: argparse.Namespace) -> Iterator[Case]:
@@ -201,7 +201,7 @@ def over_depths(args: argparse.Namespace) -> Iterator[Case]:
     activation, precision = args.activations[0], args.precisions[0]
     for depth in args.depths:
         label = f"{activation}, depth {depth}{suffix(args, precision)}"
-        yield Case(label, [INPUTS, *[args.width_there] * depth, OUTPUTS], activation, "hessian", precision, [])
+        yield Case(label, [INPUTS, *[args.width_there] * depth, OUTPUTS], activation, "hessian", precision, [], False)
 
 
 def over_batches(args: argparse.Namespace) -> Iterator[Case]:
@@ -210,7 +210,7 @@ def over_batches(args: argparse.Namespace) -> Iterator[Case]:
     sizes = [INPUTS, *[args.width_there] * args.layers, OUTPUTS]
     for batch in args.batches:
         label = f"{activation}, batch {batch}{suffix(args, precision)}"
-        yield Case(label, sizes, activation, "hessian", precision, [], batch)
+        yield Case(label, sizes, activation, "hessian", precision, [], False, batch)
 
 
 def over_small_networks(args: argparse.Namespace) -> Iterator[Case]:
@@ -221,7 +221,7 @@ def over_small_networks(args: argparse.Namespace) -> Iterator[Case]:
         for width in args.small_widths:
             label = f"{activation}, {PARTS[part][0]}, small width {width}{suffix(args, precision)}"
             sizes = [INPUTS, *[width] * SMALL_LAYERS, 1]
-            yield Case(label, sizes, activation, part, precision, methods, args.small_batch)
+            yield Case(label, sizes, activation, part, precision, methods, True, args.small_batch)
 
 
 SWEEPS = {
