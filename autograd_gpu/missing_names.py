@@ -102,7 +102,8 @@ class MissingName(AttributeError):
         if why is not None:
             return f"{beginning}: {why}"
         known = [other for other in dir(sys.modules.get(owner)) if not other.startswith("_")]
-        near = difflib.get_close_matches(name, known, 1, 0.65)
+        near = [other for other in known if other.lower() == name.lower()]
+        near += difflib.get_close_matches(name, known, 1, 0.65)
         return f"{beginning}. Did you mean: '{near[0]}'?" if near else beginning
 
 

@@ -29,11 +29,12 @@ METHODS = {
     "stft": "Fourier", "share_memory_": "share no memory", "as_subclass": "subclass",
     "is_quantized": "quantize",
 }  # fmt: skip
-NEAR = {"sigmiod": "sigmoid", "nn.Linaer": "Linear", "nn.functional.sotfmax": "softmax", "optim.Adamm": "Adam",
+NEAR = {"optim.Adamw": "AdamW", "func.hessians": "hessian",
+        "sigmiod": "sigmoid", "nn.Linaer": "Linear", "nn.functional.sotfmax": "softmax", "optim.Adamm": "Adam",
         "linalg.sdv": "svd", "cuda.syncronize": "synchronize", "nn.utils.clip_grad_norms_": "clip_grad_norm_",
         "testing.assert_closed": "assert_close"}  # fmt: skip
 SPACES = ["", "nn", "nn.functional", "nn.modules", "nn.utils", "optim", "linalg", "special", "cuda", "utils", "jit",
-          "compiler", "profiler", "testing"]  # fmt: skip
+          "compiler", "profiler", "testing", "func"]  # fmt: skip
 
 
 def space(name):
