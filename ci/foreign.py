@@ -114,8 +114,8 @@ Libraries marked * have no tests on PyPI, and those marked + few: a program in `
 after its limit of time, which *stopped* marks. Errors in the import of a test file count as one failure. *Outside* are
 tests that end in the error of what is not here by design: convolutions and layers for images, sparse, complex and
 quantized tensors, exported programs, models that are split over processes. Failures that have other reasons in what
-[from-pytorch.md](../from-pytorch.md) declares count as failed: dtypes are NumPy's, without `is_floating_point`, and the
-protocol `__torch_function__`, which the classes of linear_operator and gpytorch use, is not here.
+[from-pytorch.md](../from-pytorch.md) declares count as failed: above all dtypes are NumPy's, without
+`is_floating_point`, which linear_operator, gpytorch and captum ask.
 
 With PyTorch 2.13 these fail as well: zuko's check of the inverses of random transforms in some runs, nflows' use of
 `torch.solve`, `test_APTx` of neurodiffeq, and `RAdam_1` of torch-optimizer.
