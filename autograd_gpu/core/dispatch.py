@@ -140,6 +140,8 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     try:
         prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
     except Overridden:
+        prepared = None  # an error of the other class must not appear to come from this one
+    if prepared is None:
         return ask(op, args, attributes)
     prepared = prepared if op.types == EACH else _same_device(op, prepared)
     if any(isinstance(a, Float8Tensor) for a in prepared):
