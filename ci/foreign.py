@@ -120,8 +120,8 @@ quantized tensors, exported programs, models that are split over processes. Fail
 With PyTorch 2.13 these fail as well: zuko's check of the inverses of random transforms in some runs, nflows' use of
 `torch.solve`, `test_APTx` of neurodiffeq, and `RAdam_1` of torch-optimizer.
 
-| library | version | passed | failed | outside | skipped | most frequent failures |
-| --- | --- | --- | --- | --- | --- | --- |
+| library | version | run on | passed | failed | outside | skipped | most frequent failures |
+| --- | --- | --- | ---: | ---: | ---: | ---: | --- |
 """
 LEFT_OUT = """
 ## Left out
@@ -239,20 +239,19 @@ def versions(python: Path) -> str:
 
 def table(work: Path, python: Path) -> str:
     """The page."""
-    rows, dates = [], set()
+    rows = []
     for library in LIBRARIES:
         path = work / f"{library.name}.json"
         if not path.exists():
             continue
         tally = json.loads(path.read_text())
-        dates.add(tally["date"])
         reasons = "; ".join(f"{n} `{text}`" for text, n in tally["reasons"][:2])
         name = library.name + (" *" if not library.tests else " +" if library.program.exists() else "")
         passed = f"{tally['passed']}{', stopped' if tally['stopped'] else ''}"
         numbers = " | ".join(str(tally[key]) for key in NUMBERS[1:])
-        rows.append(f"| {name} | {tally['version']} | {passed} | {numbers} | {reasons} |")
+        rows.append(f"| {name} | {tally['version']} | {tally['date']} | {passed} | {numbers} | {reasons} |")
     left_out = [f"| {library.name} | `{path}` | {why} |" for library in LIBRARIES for path, why in library.leave_out]
-    ran = f"\nRun on {', '.join(sorted(dates))} with {versions(python)}.\n"
+    ran = f"\nWith {versions(python)}.\n"
     return INTRODUCTION + "\n".join(rows) + "\n" + ran + LEFT_OUT + "\n".join(left_out) + "\n"
 
 
