@@ -38,6 +38,8 @@ from .backend.arrays.device import get_default_device, set_default_device
 from .backend.arrays.dtype_limits import can_cast, finfo, iinfo
 from .backend.arrays.dtypes import (
     bfloat16,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -85,6 +87,7 @@ from .missing_names import getattr_of
 from .modes import get_float32_matmul_precision, set_float32_matmul_precision
 from .ops import *  # noqa: F403  an op's name stands once, in ops/__init__.py
 from .ops.creation.tensor_types import CPU_TYPES, set_default_tensor_type
+from .ops.storages import TypedStorage, UntypedStorage
 from .random import (
     Generator,
     get_rng_state,
@@ -117,6 +120,7 @@ if TYPE_CHECKING:
 
 # PyTorch's other names of dtypes. Not among what `import *` gives, which would hide Python's int and float.
 double, float, half = float64, float32, float16
+cdouble, cfloat = complex128, complex64
 long, int, short = int64, int32, int16
 newaxis = None
 
@@ -125,6 +129,8 @@ __all__ = [
     "GradScaler",
     "Size",
     "Tensor",
+    "TypedStorage",
+    "UntypedStorage",
     "__version__",
     "accelerator",
     "amp",
@@ -140,6 +146,8 @@ __all__ = [
     "channels_last_3d",
     "compile",
     "compiler",
+    "complex64",
+    "complex128",
     "contiguous_format",
     "cuda",
     "device",
@@ -247,4 +255,4 @@ if not TYPE_CHECKING:  # a type checker would accept any name
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "double", "float", "half", "int", "long", "short"]
+    return [*__all__, "cdouble", "cfloat", "double", "float", "half", "int", "long", "short"]

@@ -67,7 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the command's own arguments; --help lists them")
-    options = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(words)
     return COMMANDS[options.command].run(options.words)
 
 

@@ -142,6 +142,12 @@ def needs_detach() -> RuntimeError:
     return RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
 
 
+IN_TRANSFORM = (
+    "is inside of a function transform, such as jvp or hessian, which differentiates it. Use operations on tensors, an "
+    "ag.autograd.Function for code on arrays, or tensor.detach() for a constant."
+)
+
+
 NO_LEAF_GRAD = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
     "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "

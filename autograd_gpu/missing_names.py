@@ -30,7 +30,7 @@ REASONS: tuple[tuple[str, str], ...] = (
      "nn.CrossMapLRN2d nn.ChannelShuffle nn._*PoolNd nn.FractionalMaxPool?d"),
     ("padding layers are not here; call nn.functional.pad in forward", "nn.*Pad?d"),
     ("there are no complex dtypes; keep real and imaginary parts as two tensors",
-     "complex* cfloat cdouble chalf view_as_complex view_as_real polar imag angle resolve_conj resolve_neg "
+     "complex complex32 chalf view_as_complex view_as_real polar imag angle resolve_conj resolve_neg "
      "Tensor.imag Tensor.cfloat Tensor.cdouble Tensor.angle Tensor.is_conj Tensor.resolve_conj Tensor.resolve_neg"),
     ("Fourier transforms are not here; multiply by matrices of cosines and sines, which is differentiable, or use "
      "numpy.fft on x.numpy()",
@@ -51,8 +51,8 @@ REASONS: tuple[tuple[str, str], ...] = (
      "Tensor.dequantize Tensor.q_* Tensor.int_repr"),
     ("nested, masked and named tensors are not here; pad, and multiply by a mask",
      "nested nested.* masked masked.* Tensor.names Tensor.rename Tensor.align_to Tensor.refine_names"),
-    ("a tensor's memory is the NumPy or CuPy array x.array; there are no storages",
-     "*Storage storage is_storage Tensor.storage Tensor.untyped_storage Tensor.set_ Tensor.is_set_to"),
+    ("a tensor's memory is the NumPy or CuPy array x.array; untyped_storage() only says where it lies",
+     "[A-SV-Z]*Storage storage is_storage Tensor.set_ Tensor.is_set_to"),
     ("every tensor is strided and dense", "Tensor.to_mkldnn"),
     ("Python functions of single elements are slow; use operations on the whole tensor",
      "Tensor.apply_ Tensor.map_ Tensor.map2_"),
@@ -102,7 +102,8 @@ class MissingName(AttributeError):
         if why is not None:
             return f"{beginning}: {why}"
         known = [other for other in dir(sys.modules.get(owner)) if not other.startswith("_")]
-        near = difflib.get_close_matches(name, known, 1, 0.65)
+        near = [other for other in known if other.lower() == name.lower()]
+        near += difflib.get_close_matches(name, known, 1, 0.65)
         return f"{beginning}. Did you mean: '{near[0]}'?" if near else beginning
 
 

@@ -121,6 +121,8 @@ def load(paths: Sequence[Path]) -> dict[tuple[str, str], dict[str, Any]]:
     """The results in files and folders, by device and workload; ValueError for two of the same."""
     results: dict[tuple[str, str], dict[str, Any]] = {}
     for file in files_in(paths):
+        if not file.is_file():
+            sys.exit(f"check: there is no file {file}; `python -m benchmarks --out DIR` writes results")
         result = json.loads(file.read_text())
         key = result["device"], result["benchmark"]
         if key in results:

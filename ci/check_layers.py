@@ -21,7 +21,7 @@ LAYERS = {
     "core": 2, "core.generator": 2.1, "core.size": 2.1, "core.graph": 2.2, "core.declare": 2.3,
     "core.thread_state": 2.3, "core.history": 2.4, "core.interop": 2.5, "core.printing": 2.5,
     "core.tensor": 2.6, "core.saved": 2.7, "core.codegen": 2.8, "core.engine": 2.8, "core.interpret": 2.85,
-    "core.dispatch": 2.9, "core.extend": 2.95,
+    "core.overrides": 2.85, "core.dispatch": 2.9, "core.extend": 2.95,
     "random": 3.1, "ops": 3.2,
     "autograd": 4.1, "hooks": 4.3, "foreach": 4.3, "amp": 4.4, "distributed": 4.4,
     "compilation": 4.9, "cuda": 5, "formulas": 5, "info": 5, "linalg": 5, "logging": 5, "profiler": 5, "special": 5,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import datetime as dt
 import json
 import os
 import re
@@ -102,7 +103,7 @@ TEST_LIMIT = 60  # seconds for one test
 # What the errors of tests say that are outside of our aims by design (missing_names.py); they count apart.
 OUTSIDE = re.compile(
     "convolutions are not aimed at|layers for images are not aimed at|there are no complex dtypes|there are no sparse|"
-    "Fourier transforms are not here|programs are not exported or saved|a program runs in one process|"
+    "Fourier transforms are not here|programs are not exported or saved|models are not split over processes|"
     "quantized arithmetic is not aimed at"
 )
 INTRODUCTION = """# Libraries written for PyTorch
@@ -112,16 +113,15 @@ Written by `ci/foreign.py`, which runs the tests of these libraries with `ag.as_
 Libraries marked * have no tests on PyPI, and those marked + few: a program in `ci/foreign_usage` uses them. A run ends
 after its limit of time, which *stopped* marks. Errors in the import of a test file count as one failure. *Outside* are
 tests that end in the error of what is not here by design: convolutions and layers for images, sparse, complex and
-quantized tensors, compiled or recorded programs, `distributed`. Failures that have other reasons in what
-[from-pytorch.md](../from-pytorch.md) declares count as failed: dtypes are NumPy's, without `is_floating_point`; there
-are no storages; and the protocol `__torch_function__`, which the classes of linear_operator and gpytorch use, is not
-here.
+quantized tensors, exported programs, models that are split over processes. Failures that have other reasons in what
+[from-pytorch.md](../from-pytorch.md) declares count as failed: above all dtypes are NumPy's, without
+`is_floating_point`, which linear_operator, gpytorch and captum ask.
 
 With PyTorch 2.13 these fail as well: zuko's check of the inverses of random transforms in some runs, nflows' use of
 `torch.solve`, `test_APTx` of neurodiffeq, and `RAdam_1` of torch-optimizer.
 
-| library | version | passed | failed | outside | skipped | most frequent failures |
-| --- | --- | --- | --- | --- | --- | --- |
+| library | version | run on | passed | failed | outside | skipped | most frequent failures |
+| --- | --- | --- | ---: | ---: | ---: | ---: | --- |
 """
 LEFT_OUT = """
 ## Left out
@@ -192,7 +192,8 @@ def test(library: Library, python: Path, work: Path, limit: int) -> dict[str, An
     with open(work / f"{library.name}.log", "w") as log, contextlib.suppress(*failed):
         run(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, timeout=limit + 2 * TEST_LIMIT)
     stopped = "session-timeout" in (work / f"{library.name}.log").read_text()
-    return {"version": library.requirement.partition("==")[2], "stopped": stopped, **counts(report)}
+    version, today = library.requirement.partition("==")[2], dt.date.today().isoformat()
+    return {"version": version, "date": today, "stopped": stopped, **counts(report)}
 
 
 def counts(report: Path) -> dict[str, Any]:
@@ -227,7 +228,16 @@ def last_error(problem: ET.Element) -> str:
     return lines[-1] if lines else (problem.get("message") or "").split("\n")[0]
 
 
-def table(work: Path) -> str:
+def versions(python: Path) -> str:
+    """What the tests ran with."""
+    program = ("import platform; from importlib.metadata import version; print('Python', platform.python_version(), *"
+               "[f'; {name} {version(name)}' for name in ('numpy', 'scipy', 'pytest')], sep='')")  # fmt: skip
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    told = run([python, "-c", program], capture_output=True).stdout.strip().replace("Python", "Python ")
+    return f"autograd_gpu {ours}; {told}"
+
+
+def table(work: Path, python: Path) -> str:
     """The page."""
     rows = []
     for library in LIBRARIES:
@@ -239,9 +249,10 @@ def table(work: Path) -> str:
         name = library.name + (" *" if not library.tests else " +" if library.program.exists() else "")
         passed = f"{tally['passed']}{', stopped' if tally['stopped'] else ''}"
         numbers = " | ".join(str(tally[key]) for key in NUMBERS[1:])
-        rows.append(f"| {name} | {tally['version']} | {passed} | {numbers} | {reasons} |")
+        rows.append(f"| {name} | {tally['version']} | {tally['date']} | {passed} | {numbers} | {reasons} |")
     left_out = [f"| {library.name} | `{path}` | {why} |" for library in LIBRARIES for path, why in library.leave_out]
-    return INTRODUCTION + "\n".join(rows) + "\n" + LEFT_OUT + "\n".join(left_out) + "\n"
+    ran = f"\nWith {versions(python)}.\n"
+    return INTRODUCTION + "\n".join(rows) + "\n" + ran + LEFT_OUT + "\n".join(left_out) + "\n"
 
 
 def main() -> None:
@@ -262,7 +273,7 @@ def main() -> None:
         told = ", ".join(f"{tally[key]} {key}" for key in NUMBERS)
         print(f"{library.name}: {told}{', stopped' if tally['stopped'] else ''}", flush=True)
     if args.write:
-        PAGE.write_text(table(work))
+        PAGE.write_text(table(work, python))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from autograd_gpu import missing_names
 pytestmark = pytest.mark.cpu
 
 EXPLAINED = {  # a name -> a part of what the error says
-    "conv_tbc": "convolutions are not aimed at", "max_pool2d": "layers for images", "complex64": "two tensors",
-    "cfloat": "complex", "view_as_complex": "complex", "polar": "complex",
+    "conv_tbc": "convolutions are not aimed at", "max_pool2d": "layers for images", "complex": "two tensors",
+    "chalf": "complex", "view_as_complex": "complex", "polar": "complex",
     "stft": "Fourier", "sparse_coo_tensor": "sparse", "jit.set_fusion_strategy": "ag.save",
     "quantization": "ag.hooks.quantize", "ao": "quantize", "qint8": "quantize",
     "nested": "mask", "FloatStorage": "x.array", "mps": 'a device is "cpu"',
@@ -25,15 +25,16 @@ EXPLAINED = {  # a name -> a part of what the error says
     "compiler.compiled_with": "not exported", "to_dlpack": "ag.from_dlpack",
 }  # fmt: skip
 METHODS = {
-    "imag": "complex", "to_sparse": "sparse", "storage": "x.array", "apply_": "whole tensor",
+    "imag": "complex", "to_sparse": "sparse", "set_": "x.array", "apply_": "whole tensor",
     "stft": "Fourier", "share_memory_": "share no memory", "as_subclass": "subclass",
     "is_quantized": "quantize",
 }  # fmt: skip
-NEAR = {"sigmiod": "sigmoid", "nn.Linaer": "Linear", "nn.functional.sotfmax": "softmax", "optim.Adamm": "Adam",
+NEAR = {"optim.Adamw": "AdamW", "func.hessians": "hessian",
+        "sigmiod": "sigmoid", "nn.Linaer": "Linear", "nn.functional.sotfmax": "softmax", "optim.Adamm": "Adam",
         "linalg.sdv": "svd", "cuda.syncronize": "synchronize", "nn.utils.clip_grad_norms_": "clip_grad_norm_",
         "testing.assert_closed": "assert_close"}  # fmt: skip
 SPACES = ["", "nn", "nn.functional", "nn.modules", "nn.utils", "optim", "linalg", "special", "cuda", "utils", "jit",
-          "compiler", "profiler", "testing"]  # fmt: skip
+          "compiler", "profiler", "testing", "func"]  # fmt: skip
 
 
 def space(name):

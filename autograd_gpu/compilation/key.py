@@ -12,6 +12,7 @@ from ..backend.arrays.device import get_default_device
 from ..backend.arrays.dtypes import get_default_dtype
 from ..core.codegen.source import Source
 from ..core.graph.storage import INFERENCE_STORAGE
+from ..core.interpret.interpreters import only_watched
 from ..core.tensor import Float8Tensor, Parameter, Tensor
 from ..core.thread_state import THREAD
 from ..modes import MODES, RECORDING_MASK, float32_matmul
@@ -36,7 +37,8 @@ def key_of(leaves: Sequence[Any], spec: Any, hooks: Any) -> Any:
 
 def modes() -> tuple[Any, ...]:
     """The settings of the thread and of the process that decide about what a call does."""
-    return MODES.bits, get_default_dtype(), str(get_default_device()), float32_matmul.precision
+    bits = MODES.bits & RECORDING_MASK if only_watched() else MODES.bits  # a profile changes nothing
+    return bits, get_default_dtype(), str(get_default_device()), float32_matmul.precision
 
 
 def matcher(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], bool] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import errors
+from ..backend import counters
 from ..core.graph.storage import storage_of
 from ..core.tensor import Tensor, alias, wrap
 from ..random.replay import GeneratorSnapshot
@@ -101,7 +102,11 @@ class Replay:
 
     def _run(self, given: Sequence[Any]) -> Any:
         """The arrays that the program returns."""
-        return self.program(*given)
+        tracer = counters.TRACING.tracer
+        if tracer is None:
+            return self.program(*given)
+        with tracer.span("replay", f"compiled {self._name}"):
+            return self.program(*given)
 
     # ---- backward outside --------------------------------------------------------------------------
 

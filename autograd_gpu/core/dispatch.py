@@ -1,6 +1,7 @@
 """Runs op calls that the generated fast paths do not handle: the general path.
 
-1. Arguments: arrays on the tensors' device become constants (zero-copy), numbers stay numbers.
+1. Arguments: arrays on the tensors' device become constants (zero-copy), numbers stay numbers. An object whose class
+   has `__torch_function__` is asked for the result (core/overrides.py).
 2. Devices: all tensors must be on one device, otherwise an error names the devices.
 3. Dtypes: PyTorch's promotion, by recorded casts, so that every gradient has the dtype of its input.
 4. The innermost interpreter gets the call, if there is one (core/interpret/). Otherwise the op's core runs forward, and
@@ -33,6 +34,7 @@ from .interpret.level_tensor import LevelTensor
 from .interpret.recorded import Recorded, outlived
 from .interpret.sized import Sized
 from .interpret.tracing import refuse
+from .overrides import Overridden, ask, overrides
 from .tensor import Float8Tensor, Parameter, Tensor, wrap, wrap_codes, wrap_given
 
 
@@ -135,7 +137,12 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
             return shown(outs, ()) if bits & (SAVING | ANOMALY) else outs
     if any(isinstance(value, Tensor) and value.ndim == 0 for value in attributes):
         attributes = _numbers(op, attributes)
-    prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
+    try:
+        prepared = [_argument(op, name, value) for name, value in zip(_names(op, args), args, strict=False)]
+    except Overridden:
+        prepared = None  # an error of the other class must not appear to come from this one
+    if prepared is None:
+        return ask(op, args, attributes)
     prepared = prepared if op.types == EACH else _same_device(op, prepared)
     if any(isinstance(a, Float8Tensor) for a in prepared):
         return _on_codes(op, prepared, attributes)
@@ -220,6 +227,8 @@ def _argument(op: OpDef, name: str, value: Any) -> Any:
             return wrap_given(value if backend.is_array(value) else np.asarray(value))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{op.name}(): argument '{op.parameter_names[name]}': {error}") from None
+    if overrides(value):
+        raise Overridden
     raise TypeError(f"{op.name}(): argument '{op.parameter_names[name]}' must be Tensor, not {type(value).__name__}; "
                     "use ag.as_tensor(...) to make one")
 

@@ -16,6 +16,12 @@ from .history.rebase import node_of
 _NOT_EXPORTED = STORAGE | {bfloat16}
 
 
+def _is_differentiated(x: TensorBase) -> bool:
+    """Whether a transform that is on carries a derivative of x: a value that leaves would be a constant for it."""
+    levels = getattr(x, "_tangents", ())
+    return any(level in MODES.stack and getattr(level, "is_transform", True) for level in levels)
+
+
 class Exchange(TensorBase):
     """The export methods of Tensor."""
 
@@ -24,14 +30,17 @@ class Exchange(TensorBase):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """Returns the values as a NumPy array, which shares memory with a CPU tensor.
 
-        RuntimeError if the tensor requires grad, except under `no_grad` and `inference_mode`; TypeError if it is on a
-        CUDA device. `force=True` detaches the tensor and copies it to the host instead.
+        RuntimeError if the tensor requires grad, except under `no_grad` and `inference_mode`, and if a transform
+        differentiates it; TypeError if it is on a CUDA device. `force=True` detaches the tensor and copies it to the
+        host instead.
 
         >>> ag.ones(2).numpy()
         array([1., 1.], dtype=float32)
         """
         if not force and not MODES.bits & GRAD_OFF and node_of(self) is not None:
             raise errors.needs_detach()
+        if not force and MODES.stack and _is_differentiated(self):
+            raise RuntimeError(f"Can't call numpy() on Tensor that {errors.IN_TRANSFORM}")
         array = self.array  # under vmap nobody can read it, wherever it is
         if not force and self.is_cuda:
             raise TypeError(f"can't convert a {self.device} tensor to numpy. Use tensor.cpu() to copy it to the host")
@@ -82,3 +91,5 @@ class Exchange(TensorBase):
     def _check_exportable(self) -> None:
         if node_of(self) is not None:
             raise errors.NotExportable("Can't export tensors that require gradient, use tensor.detach()")
+        if MODES.stack and _is_differentiated(self):
+            raise errors.NotExportable(f"Can't export a tensor that {errors.IN_TRANSFORM}")

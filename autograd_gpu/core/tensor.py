@@ -230,9 +230,7 @@ class Tensor(Exchange):
         result.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        if not self.is_leaf:
-            raise RuntimeError("Only graph leaves can be pickled; use .detach() first")
+    def __reduce__(self) -> tuple[Any, ...]:  # what is not a leaf comes back as one, as in PyTorch
         return rebuild, (type(self), self._array, self.requires_grad, self._state()), self.__dict__ or None
 
     def _state(self) -> Any:

@@ -1427,6 +1427,9 @@ class Tensor(Exchange):
     def std(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:
         ...
 
+    def storage(self) -> Any:
+        ...
+
     def storage_offset(self) -> builtins.int:
         ...
 
@@ -1581,6 +1584,9 @@ class Tensor(Exchange):
         ...
 
     def unsqueeze_(self, dim: Any=..., *, axis: Any=...) -> Any:
+        ...
+
+    def untyped_storage(self) -> Any:
         ...
 
     def var(self, dim: Any=None, unbiased: Any=None, keepdim: Any=False, correction: Any=None, axis: Any=..., keepdims: Any=...) -> Tensor:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from types import GenericAlias
 from typing import Any
 
 from .engines.base import Request
@@ -120,6 +121,8 @@ class Work:
 
 class Future:
     """A value that is there when some work is done: `wait` gives it, `then` adds a function of it."""
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # Future[Tensor] in annotations
 
     def __init__(self, value: Callable[[], Any] | None = None, work: Work | Future | None = None) -> None:
         self._make, self._work = value, work

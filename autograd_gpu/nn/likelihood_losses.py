@@ -108,10 +108,6 @@ class KLDivLoss(Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def _ag_check_reduction(self, reduction: str) -> None:
-        if reduction != "batchmean":
-            super()._ag_check_reduction(reduction)
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, self.reduction, self.log_target)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ..core.codegen.keywords import old_reduction
 from ..core.tensor import Tensor
-from ..ops.nn.loss_reduction import check_reduction
 from . import functional as F
 from .module import Module
 
@@ -21,11 +20,7 @@ class Loss(Module):
         super().__init__()
         if size_average is not None or reduce is not None:
             reduction = old_reduction(size_average, reduce)
-        self._ag_check_reduction(reduction)
-        self.reduction = reduction
-
-    def _ag_check_reduction(self, reduction: str) -> None:
-        check_reduction(reduction)
+        self.reduction = reduction  # checked at the call, as by PyTorch's
 
 
 class WeightedLoss(Loss):

@@ -100,7 +100,7 @@ from .reduction import (
 from .shape import as_strided, broadcast, concat, diagonal, meshgrid, permute, rearrange, reshape, split, view
 from .sorting import histogram, order_statistics, quantile, searchsorted, sort, unique
 from .foreach import functions as foreach_functions
-from . import jets, layer_jets, properties
+from . import jets, layer_jets, properties, storages
 from .binding import MODULES
 
 globals().update(MODULES[""])

@@ -174,7 +174,7 @@ def get_device(input: Tensor) -> int:
 @method()
 def data_ptr(x: Tensor) -> int:
     """The address of the first element of x."""
-    _refuse_place("data_ptr")
+    refuse_place("data_ptr")
     return strides.address(x._layout())
 
 
@@ -185,11 +185,11 @@ def storage_offset(x: Tensor) -> int:
     >>> ag.ones(2, 3)[1].storage_offset()
     3
     """
-    _refuse_place("storage_offset")
+    refuse_place("storage_offset")
     return strides.offset_of(x._layout())
 
 
-def _refuse_place(name: str) -> None:
+def refuse_place(name: str) -> None:
     """A call that is traced stays eager: the arguments of another one lie elsewhere."""
     if MODES.stack and (level := tracer()) is not None:
         level.refuse(f"{name}() of a tensor is asked for", "do it outside of the function")

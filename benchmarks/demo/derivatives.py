@@ -25,10 +25,11 @@ CASES = {
 }
 COLOURS = {OURS: "blue", GRAPH: "green", LOOP: "sky", "torch": "orange", TORCH_GRAPH: "rose", "torch.func": "amber",
            "jax": "slate"}  # fmt: skip
+PEERS = ("torch", "torch.func", "jax")
 REPEATS = 5
 BUSY = (
-    "Other programs kept the processor busy: compare counts rather than times. PyTorch's threads wait for one another, "
-    "and take longest then."
+    "Other programs kept the processor busy: compare counts rather than times. PyTorch, whose threads wait for one "
+    "another, suffers most."
 )
 BATCH = 250  # rows; `--full` takes as many as the committed results
 
@@ -90,7 +91,8 @@ def blocks_of(figures: dict[str, Any]) -> list[Block]:
     """What the report shows."""
     config, past, today = figures["config"], figures["committed"], figures["today"]
     network = f"2 inputs, {config['layers']} hidden layers of {config['hidden']}, 3 outputs"
-    absent = [f"{peer}: not measured, {reason}." for peer, reason in figures["absent"].items()]
+    absent = [f"{TITLES[peer]} was not measured: {figures['absent'][peer]}." for peer in PEERS
+              if peer in figures["absent"]]  # fmt: skip
     busy = [BUSY] if figures["load per core"] > 2 else []
     there = f"{past['measured on']}, {past['date']}, {past['batch']} rows."
     there += "".join([f" {case} was not measured there." for case in CASES if case not in past["cases"]])
@@ -110,9 +112,9 @@ def blocks_of(figures: dict[str, Any]) -> list[Block]:
         Bars("Committed figures, time of a call", bars("committed/cases", past["cases"], "seconds", milliseconds), 1e-3,
              committed=True, note=f"{there} Compare these bars with one another, not with today's."),
         Bars("Matrix products of the hidden layers", bars("today", today, "products", str),
-             note="Each of rows x width x width. JAX compiles its products out of sight."),
+             note="Each of rows x width x width. Those of JAX cannot be counted: it compiles them."),
         Bars("Peak memory", bars("today", today, "peak bytes", binary), MIB,
-             note="Of arrays, beyond what was held before. Ours only: peers do not tell."),
+             note="Bytes of arrays that a call allocates at its peak. Other libraries do not report theirs."),
     ]  # fmt: skip
     return blocks
 

@@ -243,9 +243,9 @@ def blocks_of(figures: dict[str, Any], digits: Digits) -> list[Block]:
              Figure(f"classes/{i}/images")]
             for i, row in enumerate(figures["classes"])
         ]),
-        Table("What was taken for what", ["digit", *map(str, range(CLASSES))], [
+        Table("Digits that were taken for others", ["digit", *map(str, range(CLASSES))], [
             [str(i), *[Figure(f"confusion/{i}/{j}", blank_zero) for j in range(CLASSES)]] for i in range(CLASSES)
-        ], shades=shades(figures["confusion"]), note="Rows: the digit. Columns: what the network said."),
+        ], shades=shades(figures["confusion"]), note="Rows: the digit. Columns: the answer of the network."),
     ]  # fmt: skip
 
 

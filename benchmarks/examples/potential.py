@@ -257,13 +257,13 @@ def report(results: Results, test: Cells) -> dict[str, float]:
         "Hessian": results.hessian_error,
         "frequency, THz": rms(results.frequencies - results.emt_frequencies),
     }
-    print(f"Test cells: energies to {errors['energy, meV per atom']:.2f} meV per atom (of "
-          f"{1000 * test.energies.std() / atoms:.1f}), forces to {errors['force, meV/A']:.0f} meV/A (of "
-          f"{1000 * test.forces.std():.0f})")
-    print(f"Perfect crystal: the largest force is {results.largest_force:.0e} eV/A, and the Hessian is that of central "
-          f"differences of the forces to {errors['Hessian']:.0e}")
-    print(f"Phonons: {len(results.frequencies)} modes up to {results.frequencies[-1]:.2f} THz, EMT's to "
-          f"{errors['frequency, THz']:.2f} THz")  # fmt: skip
+    print(f"Errors on test cells: {errors['energy, meV per atom']:.2f} meV per atom in energies with a spread of "
+          f"{1000 * test.energies.std() / atoms:.1f}, {errors['force, meV/A']:.0f} meV/A in forces with a spread of "
+          f"{1000 * test.forces.std():.0f}")
+    print(f"Perfect crystal: the largest force is {results.largest_force:.0e} eV/A, and the Hessian differs from "
+          f"central differences of the forces by {errors['Hessian']:.0e}")
+    print(f"Phonons: {len(results.frequencies)} modes up to {results.frequencies[-1]:.2f} THz; they differ from EMT's "
+          f"by {errors['frequency, THz']:.2f} THz (RMS)")  # fmt: skip
     return errors
 
 

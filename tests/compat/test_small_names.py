@@ -185,3 +185,7 @@ def test_assert_allclose():
         m.testing.assert_allclose(m.tensor([1.0, float("nan")]), [1.0 + 5e-5, float("nan")])
         with pytest.raises(AssertionError):
             m.testing.assert_allclose(m.tensor([1.0]), [1.001])
+
+
+def test_futures_have_a_type_in_annotations():
+    assert ag.futures.Future[ag.Tensor].__args__ == (ag.Tensor,)

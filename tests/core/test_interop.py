@@ -266,3 +266,37 @@ class TestNumPy:
             ag.ones(2) * "text"
         with pytest.raises(TypeError, match="must be Tensor, not str"):
             ag.mul(ag.ones(2), "text")
+
+
+@pytest.mark.parametrize("name", ["hessian", "laplacian", "jacfwd", "jacrev", "grad", "linearize"])
+def test_values_do_not_leave_a_transform_unseen(name):
+    """They would be constants, and the derivative zero."""
+    x = ag.tensor([1.0, 2.0], device="cpu")
+    transform = getattr(ag.func, name) if name != "linearize" else lambda f: lambda x: ag.func.linearize(f, x)[1](x)
+    for leave in (lambda t: t.numpy(), np.asarray, np.from_dlpack):
+        with pytest.raises((RuntimeError, BufferError), match=r"Can't (call numpy|export).*detach"):
+            transform(lambda x, leave=leave: (ag.as_tensor(leave(x * x)) ** 3).sum())(x)
+        assert transform(lambda x, leave=leave: (x * ag.as_tensor(leave(x.detach()))).sum())(x) is not None
+
+
+def test_a_function_reads_arrays_in_a_transform():
+    class Cube(ag.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return ag.as_tensor(x.numpy() ** 3)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * ctx.saved_tensors[0] ** 2 * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 3 * ctx.saved_tensors[0] ** 2 * t
+
+    x = ag.tensor([1.0, 2.0], device="cpu")
+    assert ag.func.hessian(lambda x: Cube.apply(x).sum(), method="nested")(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]

@@ -175,8 +175,12 @@ class TestPythonProtocols:
         y = ag.ones(2, requires_grad=True) * 2
         with pytest.raises(RuntimeError, match="graph leaves"):
             copy.deepcopy(y)
-        with pytest.raises(RuntimeError, match="graph leaves"):
-            pickle.dumps(y)
+
+    def test_results_are_pickled_as_leaves(self):
+        """As in PyTorch."""
+        y = ag.ones(2, requires_grad=True) * 2
+        z = pickle.loads(pickle.dumps(y))
+        assert (z.tolist(), z.is_leaf, z.requires_grad) == ([2.0, 2.0], True, True)
 
     def test_hashable(self):
         t = ag.ones(2)

@@ -85,9 +85,16 @@ def test_init_errors_and_versions():
         y.backward()
 
 
-def test_losses_check_their_reduction():
-    with pytest.raises(ValueError, match="avg is not a valid value for reduction"):
-        nn.MSELoss(reduction="avg")
+def test_losses_check_their_reduction_at_the_call():
+    x, classes = ag.rand(3, 2), ag.tensor([0, 1, 1])
+    calls = {
+        nn.BCELoss: (x, x), nn.CrossEntropyLoss: (x, classes), nn.GaussianNLLLoss: (x, x, x), nn.HuberLoss: (x, x),
+        nn.KLDivLoss: (x, x), nn.L1Loss: (x, x), nn.MSELoss: (x, x), nn.MultiMarginLoss: (x, classes),
+        nn.NLLLoss: (x, classes), nn.PoissonNLLLoss: (x, x), nn.SmoothL1Loss: (x, x), nn.TripletMarginLoss: (x, x, x),
+    }  # fmt: skip
+    for loss, arguments in calls.items():
+        with pytest.raises(ValueError, match="avg is not a valid value for reduction"):
+            loss(reduction="avg")(*arguments)
 
 
 def test_losses_check_their_arguments():

@@ -93,7 +93,7 @@ ELSEWHERE = {  # name -> the file that tests it
     **dict.fromkeys(("empty_strided", "unsafe_chunk", "unsafe_split"), "ops/inplace/test_functions.py"),
     "unsafe_split_with_sizes": "ops/inplace/test_functions.py",
     "from_dlpack": "core/test_interop.py",
-    "from_numpy": "core/test_tensor.py",
+    "from_numpy": "core/test_tensor.py", "frombuffer": "ops/creation/test_frombuffer.py",
     **dict.fromkeys(("scalar_tensor", "Tensor.to_dense"), "ops/test_old_forms.py"),
     "qr": "ops/linalg/test_old_names.py",
     "nn.functional.gumbel_softmax": "nn/test_functional_inplace.py",

@@ -297,3 +297,28 @@ def test_functions_of_numpy_are_calls(device):
     names = [e.name for e in prof.events() if not e.is_instant]
     assert names[:3] == ["mul", "cat", "norm"]
     assert {"NormBackward0", "CatBackward0", "MulBackward0"} <= {*names}
+
+
+def test_a_compiled_step_is_replayed_as_one_span(device):
+    """With the same program as without a profile; products inside are seen, ops are not."""
+    model = ag.nn.Linear(3, 2).to(device)
+    optimizer = ag.optim.SGD(model.parameters(), lr=0.1)
+
+    @ag.compile
+    def step(x):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    x = ag.rand(4, 3, device=device)
+    for _ in range(4):
+        step(x)
+    traced = step.counts.traced
+    with profile() as prof:
+        for _ in range(2):
+            step(x)
+    assert step.counts.traced == traced
+    (first, second) = [e for e in prof.events() if not e.is_instant]
+    assert (first.kind, first.name, second.name) == ("replay", "compiled step", "compiled step")
+    products = [e for e in prof.events() if e.kind == "product"]
+    assert [e.cpu_parent for e in products] == [first, first, second, second]

@@ -186,8 +186,8 @@ FAMILIES = {
         Tensor.geometric_ Tensor.log_normal_ Tensor.normal_ Tensor.random_ Tensor.uniform_
     """,
     "Creation": """
-        arange as_tensor asarray empty empty_like empty_strided eye from_dlpack from_numpy full full_like linspace
-        logspace ones ones_like scalar_tensor
+        arange as_tensor asarray empty empty_like empty_strided eye from_dlpack from_numpy frombuffer full full_like
+        linspace logspace ones ones_like scalar_tensor
         Tensor.resize_ Tensor.resize_as_ Tensor.to_dense tensor zeros zeros_like clone Tensor.new_empty
         Tensor.new_full Tensor.new_ones
         Tensor.new_tensor Tensor.new_zeros

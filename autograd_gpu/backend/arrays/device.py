@@ -10,7 +10,7 @@ class Device:
     """The device of an array or tensor: `type` is "cpu" or "cuda", `index` the CUDA device's number.
 
     The CPU has no index; "cuda" without an index means the current device at the time of use. A number is that of a
-    CUDA device. RuntimeError for an invalid name.
+    CUDA device. RuntimeError for an invalid name. "meta" is a name to compare with: nothing can be made there.
 
     As a context manager it sets the default device of this thread; `set_default_device` sets that of the process.
 
@@ -33,15 +33,16 @@ class Device:
         if isinstance(name, int) and not isinstance(name, bool) and name >= 0 and index is None:
             name = f"cuda:{name}"
         kind, _, ordinal = name.partition(":") if isinstance(name, str) else ("", "", "")
-        valid = kind in ("cpu", "cuda") and (not ordinal or (ordinal.isdigit() and index is None))
+        valid = kind in ("cpu", "cuda", "meta") and (not ordinal or (ordinal.isdigit() and index is None))
         if not valid:
             raise RuntimeError(f"invalid device {name!r}; expected 'cpu', 'cuda' or 'cuda:N'")
-        if kind == "cpu":
-            self.type, self.index = "cpu", None
+        if kind != "cuda":
+            self.type, self.index = kind, None
         else:
             self.type, self.index = "cuda", int(ordinal) if ordinal else index
 
     def __enter__(self) -> Device:
+        require_memory(self)
         with _COUNT:
             _Default.contexts += 1
         _ENTERED.devices.append(self)
@@ -70,10 +71,17 @@ class Device:
 CPU = Device("cpu")
 
 
+def require_memory(device: Device) -> None:
+    """Raises NotImplementedError for the device "meta"."""
+    if device.type == "meta":
+        raise NotImplementedError('the device "meta" is a name only, for comparisons: a tensor has memory on "cpu" or '
+                                  '"cuda"; make a module on the CPU, or pass it through copy.deepcopy')
+
+
 def is_device(value: object) -> bool:
     """Whether an argument that may be a device or a dtype is a device: a Device, its name or its number."""
     if isinstance(value, str):
-        return value.partition(":")[0] in ("cpu", "cuda")
+        return value.partition(":")[0] in ("cpu", "cuda", "meta")
     return isinstance(value, Device) or (isinstance(value, int) and not isinstance(value, bool))
 
 
@@ -117,7 +125,9 @@ def set_default_device(device: Device | str) -> None:
 
     >>> ag.set_default_device("cpu")
     """
-    _Default.device = Device(device)
+    named = Device(device)
+    require_memory(named)
+    _Default.device = named
 
 
 def or_default(device: Device | str | None) -> Device:

@@ -8,6 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ...missing_names import explanation
+
 float16: np.dtype = np.dtype("float16")
 float32: np.dtype = np.dtype("float32")
 float64: np.dtype = np.dtype("float64")
@@ -23,6 +25,8 @@ uint64: np.dtype = np.dtype("uint64")
 bool_: np.dtype = np.dtype("bool")
 float8_e4m3fn: np.dtype = np.dtype(ml_dtypes.float8_e4m3fn)
 float8_e5m2: np.dtype = np.dtype(ml_dtypes.float8_e5m2)
+complex64: np.dtype = np.dtype("complex64")  # names only: programs compare dtypes with them, and no tensor has one
+complex128: np.dtype = np.dtype("complex128")
 
 NATIVE_FLOATS = frozenset((float16, float32, float64))
 FULL_FLOATS = frozenset((float32, float64))
@@ -78,6 +82,8 @@ def as_dtype(dtype: object) -> np.dtype:
         result = np.dtype(dtype) if result is None else result  # type: ignore[call-overload]
     except TypeError:
         result = None
+    if result is not None and result.kind == "c":
+        raise TypeError(f"unsupported dtype {result}: {explanation('complex')}")
     if result is None or result not in ALL:
         raise TypeError(f"unsupported dtype {dtype!r}; use one of {', '.join(sorted(map(str, ALL)))}")
     return result

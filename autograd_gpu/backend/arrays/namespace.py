@@ -8,7 +8,7 @@ import numpy as np
 
 from ..cpu import lapack, numpy_ops, pool
 from ..cuda import cusolver, exact, runtime
-from .device import Device
+from .device import Device, require_memory
 
 Array = Any  # numpy.ndarray or cupy.ndarray; CuPy ships no complete type stubs
 
@@ -44,13 +44,17 @@ def limited(xp: Any, x: Any, low: Any, high: Any, out: Any = None) -> Any:
 
 def namespace_on(device: Device) -> Any:
     """The array module of `device`: numpy or cupy. RuntimeError if the CUDA device does not exist."""
-    return np if device.type == "cpu" else runtime.require_device(device.index or 0)
+    if device.type == "cpu":
+        return np
+    require_memory(device)
+    return runtime.require_device(device.index or 0)
 
 
 def make(device: Device, function: str, *args: Any, **kwargs: Any) -> Any:
     """Calls `function` of the array module, such as "zeros", with `device` as the current device."""
     if device.type == "cpu":
         return getattr(np, function)(*args, **kwargs)
+    require_memory(device)
     with runtime.cupy_device(device):
         return getattr(runtime.cupy(), function)(*args, **kwargs)
 

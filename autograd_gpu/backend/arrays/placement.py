@@ -9,13 +9,16 @@ import numpy as np
 
 from ..cuda import runtime
 from ..transfer import pinned_arrays
-from .device import CPU, Device, cuda
+from .device import CPU, Device, cuda, require_memory
 from .namespace import is_cuda
 
 
 def resolve(device: Device) -> Device:
     """`device` with an index: "cuda" becomes the current CUDA device."""
-    return cuda(runtime.device_index()) if device.type == "cuda" and device.index is None else device
+    if device.type == "cpu":
+        return device
+    require_memory(device)
+    return cuda(runtime.device_index()) if device.index is None else device
 
 
 def device_of(array: Any) -> Device:
@@ -40,11 +43,12 @@ def to_device(array: Any, device: Device, non_blocking: bool = False) -> Any:
 
     With `non_blocking` a copy from page-locked memory to CUDA is only queued: the memory must keep its values.
     """
-    if is_cuda(array):
-        to_host = device.type == "cpu"
-        return runtime.to_host(array) if to_host else runtime.to_device(array, runtime.device_index(device))
+    on_cuda = is_cuda(array)
     if device.type == "cpu":
-        return array
+        return runtime.to_host(array) if on_cuda else array
+    require_memory(device)
+    if on_cuda:
+        return runtime.to_device(array, runtime.device_index(device))
     index = runtime.device_index(device)
     if pinned_arrays.can_send(array):  # CuPy would only queue the copy, whatever becomes of the memory
         return pinned_arrays.send(array, index, non_blocking)

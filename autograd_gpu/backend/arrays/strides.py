@@ -34,8 +34,8 @@ def is_expanded(array: Any) -> bool:
     return any(size > 1 for size, stride in zip(array.shape, array.strides, strict=True) if stride == 0)
 
 
-def _memory_of(array: Any) -> Any:
-    """The array that owns the memory of `array`, as a vector in its own dtype; RuntimeError if it is not contiguous."""
+def owner_of(array: Any) -> Any:
+    """The array that owns the memory of `array`; the outermost one for memory of another library."""
     owner = array
     while owner.base is not None:
         base = owner.base
@@ -43,9 +43,19 @@ def _memory_of(array: Any) -> Any:
         if not isinstance(base, type(array)):
             break
         owner = base
-    if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+    return owner
+
+
+def _memory_of(array: Any) -> Any:
+    """The array that owns the memory of `array`, as a vector in its own dtype; RuntimeError if it is not contiguous."""
+    return in_order_of_memory(owner_of(array))
+
+
+def in_order_of_memory(array: Any) -> Any:
+    """A dense array as a vector, a view; RuntimeError if it has gaps."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise RuntimeError("the memory behind this tensor has gaps; use .clone() first")
-    return owner.reshape(-1) if owner.flags.c_contiguous else owner.T.reshape(-1)
+    return array.reshape(-1) if array.flags.c_contiguous else array.T.reshape(-1)
 
 
 def buffer_of(array: Any) -> Any:

@@ -176,7 +176,7 @@ def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
     """The Cholesky factor of a positive-definite matrix, and info.
 
     The lower factor, which reads the lower triangle of a; the upper one, from the upper triangle, if `upper`. `info` is
-    the order of the first leading minor that is not positive.
+    the order of the first leading minor that is not positive; from its last pivot on the factor is NaN.
     """
     if a.ndim > 2 or not a.size:
         try:
@@ -188,7 +188,13 @@ def cholesky(a: np.ndarray, upper: bool) -> tuple[np.ndarray, Info]:
     factor, info = _by_scipy("potrf", a, a.T, int(upper), 1)  # see Note [transposed]: the other triangle
     if not info and math.isnan(factor[-1, -1]):  # OpenBLAS goes on with NaN, to the last element
         info = int(np.isnan(factor.diagonal()).argmax()) + 1
-    return (_failed(a), info) if info else (factor.T, 0)
+    if not info:
+        return factor.T, 0
+    result = _failed(a)  # but for the rows that were factored: users learn from them by how much the minor fails
+    known = (slice(None), slice(info)) if upper else (slice(info), slice(None))
+    result[known] = factor.T[known]
+    result[info - 1, info - 1] = math.nan
+    return result, info
 
 
 def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:

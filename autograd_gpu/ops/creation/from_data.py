@@ -207,6 +207,25 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 @public()
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A CPU tensor of one dimension that shares the memory of an object with the buffer protocol, such as bytes.
+
+    `count` elements of `dtype` from byte `offset` on; -1 takes all. Memory of bytes is read-only: writing to the tensor
+    raises. ValueError if the buffer is too short, empty, or no whole number of elements.
+
+    >>> ag.frombuffer(bytes([1, 0, 2, 0]), dtype=ag.int16)
+    tensor([1, 2], dtype=int16)
+    """
+    array = np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset)
+    if not array.size:
+        raise ValueError(f"frombuffer: no element of {array.dtype} in {len(memoryview(buffer).cast('B'))} bytes from "
+                         f"offset {offset} on with count={count}")
+    return as_tensor(array, device=CPU).requires_grad_(requires_grad)
+
+
+@public()
 def from_dlpack(exporter: Any) -> Tensor:
     """A tensor that shares the memory of any DLPack object: PyTorch, JAX, CuPy and NumPy arrays.
 

@@ -6,6 +6,8 @@ nothing stays when a process is killed, and the pipe holds little, so that nobod
 
 from __future__ import annotations
 
+import copyreg
+import io
 import os
 import pickle
 import struct
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend.cpu import pool
+from ...core.tensor import Tensor
 
 SMALL = 4096  # bytes; arrays below it are pickled together with the rest
 _RESULT = struct.Struct("<qqq")  # task, segment, number of parts
@@ -108,8 +111,11 @@ class WorkerEnd(NamedTuple):
     def answer(self, number: int, segment: int, value: Any) -> None:
         """Sends the answer to task `number`. Whatever pickle raises leaves the channel as it was."""
         buffers: list[pickle.PickleBuffer] = []
-        payload = pickle.dumps(value, protocol=5, buffer_callback=lambda buffer: _in_band(buffer, buffers))
-        self.segments[segment].write([payload, *[buffer.raw() for buffer in buffers]])
+        payload = io.BytesIO()
+        pickler = pickle.Pickler(payload, protocol=5, buffer_callback=lambda buffer: _in_band(buffer, buffers))
+        pickler.dispatch_table = _REDUCERS
+        pickler.dump(value)
+        self.segments[segment].write([payload.getbuffer(), *[buffer.raw() for buffer in buffers]])
         self.pipe.send_bytes(_RESULT.pack(number, segment, 1 + len(buffers)))
 
 
@@ -130,6 +136,17 @@ def channel(context: Any, segments: int) -> tuple[ParentEnd, WorkerEnd]:
     ours, theirs = context.Pipe()
     shared = [Segment() for _ in range(segments)]
     return ParentEnd(ours, shared), WorkerEnd(theirs, shared)
+
+
+def _reduced(tensor: Tensor) -> Any:
+    if not tensor.is_leaf:
+        raise RuntimeError("a tensor that requires grad and is not a leaf cannot be sent to another process, since its "
+                           "history stays in this one; use .detach()")
+    return tensor.__reduce__()
+
+
+_REDUCERS = copyreg.dispatch_table.copy()
+_REDUCERS[Tensor] = _reduced
 
 
 def _in_band(buffer: pickle.PickleBuffer, taken: list[pickle.PickleBuffer]) -> bool:

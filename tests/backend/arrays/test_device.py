@@ -28,6 +28,21 @@ def test_a_number_is_that_of_a_cuda_device():
             ag.device(wrong)
 
 
+def test_the_device_meta_is_a_name_only(device):
+    meta, x = ag.device("meta"), ag.ones(2, device=device)
+    assert str(meta) == "meta"
+    assert x.device != meta
+    makers = [
+        lambda: ag.zeros(2, device=meta), lambda: ag.rand(2, device=meta), lambda: ag.arange(2, device=meta),
+        lambda: ag.tensor([1.0], device=meta), lambda: ag.empty_like(x, device=meta), lambda: x.to("meta"),
+        lambda: ag.nn.Linear(1, 1, device=meta), lambda: ag.nn.Linear(1, 1).to("meta"), meta.__enter__,
+        lambda: ag.set_default_device(meta), lambda: ag.Generator(meta), lambda: x.new_zeros(2, device=meta),
+    ]  # fmt: skip
+    for make in makers:
+        with pytest.raises(NotImplementedError, match=r"name only, for comparisons.* on the CPU, or .*deepcopy"):
+            make()
+
+
 @pytest.mark.cuda
 def test_tensors_go_to_a_device_by_its_number():
     x = ag.ones(2, device="cpu")

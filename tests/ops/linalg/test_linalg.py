@@ -257,12 +257,32 @@ def test_info_of_matrices_that_fail(device):
     factor, info = ag.linalg.cholesky_ex(bad)
     assert info.tolist() == [0, 2, 1]
     assert_equal(factor[0], np.linalg.cholesky(POSITIVE))
-    assert factor[2].isnan().all().item()
+    assert factor[2, 1:].isnan().all().item()
     x, info = ag.linalg.solve_ex(bad, ag.ones(3, dtype=ag.float64, device=device))
     assert info.tolist() == [0, 2, 0]
     assert_equal(x[2], [-1, -1, -1])
     assert ag.linalg.lu_factor_ex(bad).info.tolist() == [0, 2, 0]
     assert ag.linalg.inv_ex(bad[1]).info.item() == 2
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 5, 70])
+def test_a_failed_cholesky_factor_has_the_rows_before_the_minor(n, upper):
+    """From them trust-region methods learn by how much a matrix fails to be positive definite."""
+    torch = pytest.importorskip("torch")
+    a = np.random.default_rng(n).standard_normal((n, n))
+    a = a @ a.T + np.eye(n)
+    for k in {0, n // 2, n - 1}:
+        failing = a - np.diag(np.arange(n) == k) * 3 * abs(a).max()
+        factor, info = ag.linalg.cholesky_ex(ag.tensor(failing), upper=upper)
+        expected, torch_info = torch.linalg.cholesky_ex(torch.tensor(failing), upper=upper)
+        assert info.item() == torch_info.item() == k + 1
+        ours, theirs = (x.numpy().T if upper else x.numpy() for x in (factor, expected))
+        assert_equal(ours[:k], theirs[:k])
+        assert_equal(ours[k, :k], theirs[k, :k])
+        assert np.isnan(ours[k + 1 :]).all()
+        assert np.isnan(ours[k, k])
 
 
 def test_triangular_system_with_a_zero_on_the_diagonal(device):
