@@ -43,7 +43,6 @@ NAMES: dict[str, str] = {
     "nn.modules.fold": "Fold(Module) Unfold(Module)",
     "nn.modules.channelshuffle": "ChannelShuffle(Module)",
     "nn.modules.normalization": "LocalResponseNorm(Module) CrossMapLRN2d(Module)",
-    "nn.modules.batchnorm": "SyncBatchNorm(Module)",
     "nn.modules.loss": "CTCLoss(Module)",
     "": "Future conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     "nn.functional": (
@@ -61,6 +60,13 @@ NAMES: dict[str, str] = {
     "distributed.algorithms._checkpoint.checkpoint_wrapper": (
         "CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper"
     ),
+    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState powerSGD_hook batched_powerSGD_hook",
+    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState post_localSGD_hook",
+    "distributed.algorithms.ddp_comm_hooks.quantization_hooks": (
+        "quantization_pertensor_hook quantization_perchannel_hook"
+    ),
+    "distributed.algorithms.model_averaging": "",
+    "distributed.algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
     "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
     "distributed.checkpoint.state_dict": "get_model_state_dict get_state_dict set_model_state_dict set_state_dict",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",

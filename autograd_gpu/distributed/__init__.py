@@ -33,6 +33,7 @@ from .group import (
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
+    get_pg_count,
     get_process_group_ranks,
     get_rank,
     get_world_size,
@@ -44,7 +45,6 @@ from .group import (
     is_mpi_available,
     is_nccl_available,
     is_torchelastic_launched,
-    new_group,
 )
 from .launcher import set_environment
 from .objects import (
@@ -57,6 +57,7 @@ from .objects import (
 )
 from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from .reduce_op import ReduceOp
+from .subgroups import new_group, new_subgroups, new_subgroups_by_enumeration, split_group
 from .work import Future, Work
 
 group = GroupMember  # PyTorch's older name
@@ -93,6 +94,7 @@ __all__ = [
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
+    "get_pg_count",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
@@ -108,6 +110,8 @@ __all__ = [
     "isend",
     "monitored_barrier",
     "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
     "recv",
     "recv_object_list",
     "reduce",
@@ -119,5 +123,6 @@ __all__ = [
     "send_object_list",
     "set_debug_level",
     "set_debug_level_from_env",
+    "split_group",
 ]  # fmt: skip
 __getattr__ = getattr_of(__name__)

@@ -38,11 +38,14 @@ class Board:
         self.who = f"rank {comm.Get_rank()} of {comm.Get_size()} (pid {os.getpid()})"
         self.write("has not begun a collective")
         pids = node.gather(os.getpid())
-        node.Barrier()
         if place == 0:
             os.unlink(path)
             command = [sys.executable, "-I", "-S", death_watch.__file__, _shared_memory(), *map(str, pids)]
-            subprocess.Popen(command, stdin=descriptor, stdout=subprocess.DEVNULL, start_new_session=True)
+            watching = subprocess.Popen(command, stdin=descriptor, stdout=subprocess.PIPE, start_new_session=True)
+            assert watching.stdout is not None
+            with watching.stdout as begun:  # a rank that died before the watch began would not be named
+                begun.read(1)
+        node.Barrier()
         os.close(descriptor)
         node.Free()
 

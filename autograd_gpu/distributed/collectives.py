@@ -3,84 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
-
-from .. import backend
-from ..core.graph.storage import before_write, bump_version
 from ..core.tensor import Tensor
 from . import reduce_op
 from .group import ProcessGroup, member
+from .memory import Written, apart, checked, described, flat, home, joined
 from .reduce_op import ReduceOp
 from .work import Work
-
-
-def checked(function: str, name: str, tensor: Any) -> Tensor:
-    """TypeError unless `tensor` is a Tensor with memory of its own."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{function}: {name} must be a Tensor, not {type(tensor).__name__}")
-    if not backend.is_array(tensor._array):
-        raise RuntimeError(f"{function}: {name} belongs to a function transform such as vmap, where there are no "
-                           "collectives; distributed.nn.functional has differentiable ones")
-    return tensor
-
-
-def home(array: Any) -> Any:
-    """A context in which the device of `array` is the current one."""
-    return array.device if backend.is_cuda(array) else nullcontext()
-
-
-def flat(tensor: Tensor) -> Any:
-    """The array of `tensor` in one dimension: its own memory if it is contiguous, else a copy."""
-    with home(tensor._array):
-        array = tensor._array.reshape(-1)
-        return array if array.flags.c_contiguous else array.copy()
-
-
-def described(tensor: Tensor) -> str:
-    return f"{tensor.dtype} {list(tensor.shape)}"
-
-
-class Written:
-    """The arrays that a collective fills in place of those of tensors, and what brings them there."""
-
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        before_write(tensors)
-        self.tensors = tensors
-
-    def arrays(self) -> list[Any]:
-        self.filled = [flat(tensor) for tensor in self.tensors]
-        return self.filled
-
-    def joined(self) -> Any:
-        """One array for all of the tensors, one after the other: the memory of a single one."""
-        if len(self.tensors) == 1:
-            return self.arrays()[0]
-        first = self.tensors[0]._array
-        with home(first):
-            whole = backend.namespace(first).empty(sum(t.numel() for t in self.tensors), first.dtype)
-        ends = np.cumsum([t.numel() for t in self.tensors])
-        self.filled = [whole[end - t.numel() : end] for t, end in zip(self.tensors, ends, strict=True)]
-        return whole
-
-    def __call__(self) -> None:
-        """Copies what has been filled into tensors that have other memory."""
-        for tensor, array in zip(self.tensors, self.filled, strict=True):
-            target = tensor._array
-            if not (target.flags.c_contiguous and backend.may_share_memory(target, array)):
-                with home(target):
-                    target[...] = array.reshape(target.shape)
-            bump_version(tensor)
-
-
-def joined(tensors: Sequence[Tensor]) -> Any:
-    """The elements of the tensors, one after the other, in one array."""
-    if len(tensors) == 1:
-        return flat(tensors[0])
-    with home(tensors[0]._array):
-        return backend.namespace(tensors[0]._array).concatenate([flat(tensor) for tensor in tensors])
 
 
 def check_like(function: str, name: str, tensors: Any, like: Tensor, count: int) -> list[Tensor]:
@@ -123,7 +53,7 @@ def all_reduce(
     reduce_op.check("all_reduce", op, tensor.dtype)
     if (within := member(group, "all_reduce")) is None:
         return None
-    write = Written([tensor])
+    write = Written("all_reduce", [tensor], async_op)
     array = write.joined()
     detail = f"{described(tensor)}, {op.name}"
     work = within.begin("all_reduce", array, detail, lambda engine: engine.all_reduce(array, op), write, tensor)
@@ -142,7 +72,7 @@ def reduce(
     target = within.group_rank("reduce", "dst", dst, group_dst)
     write: Written | None = None
     if target == within.rank():
-        write = Written([tensor])
+        write = Written("reduce", [tensor], async_op)
         array = write.joined()
     else:
         with home(tensor._array):
@@ -181,8 +111,9 @@ def _reduce_scatter(
     if (within := member(group, function)) is None:
         return None
     _check_parts(function, "input", inputs, "output", output, within.size())
-    write = Written([output])
-    out, array = write.joined(), joined(inputs)
+    write = Written(function, [output], async_op)
+    out = write.joined()
+    array = apart(joined(inputs), out)
     detail = f"{described(output)}, {op.name}"
     return ended(
         within.begin(function, array, detail, lambda engine: engine.reduce_scatter(out, array, op), write, output),
@@ -230,8 +161,9 @@ def _all_gather(
     if (within := member(group, function)) is None:
         return None
     _check_parts(function, "the output", outputs, "the input", tensor, within.size())
-    write = Written(outputs)
-    out, array = write.joined(), flat(tensor)
+    write = Written(function, outputs, async_op)
+    out = write.joined()
+    array = apart(flat(tensor), out)
     result = outputs if len(outputs) > 1 else outputs[0]
     work = within.begin(
         function, array, described(tensor), lambda engine: engine.all_gather(out, array), write, result
@@ -248,7 +180,7 @@ def broadcast(
     if (within := member(group, "broadcast")) is None:
         return None
     source = within.group_rank("broadcast", "src", src, group_src)
-    write = Written([tensor])
+    write = Written("broadcast", [tensor], async_op)
     array = write.joined()
     detail = f"{described(tensor)}, from {source}"
     work = within.begin("broadcast", array, detail, lambda engine: engine.broadcast(array, source), write, tensor)
@@ -266,8 +198,9 @@ def gather(
     target = within.group_rank("gather", "dst", 0 if dst is None and group_dst is None else dst, group_dst)
     array, out, write = flat(tensor), None, None
     if target == within.rank():
-        write = Written(check_like("gather", "gather_list", gather_list, tensor, within.size()))
+        write = Written("gather", check_like("gather", "gather_list", gather_list, tensor, within.size()), async_op)
         out = write.joined()
+        array = apart(array, out)
     elif gather_list:
         raise ValueError("gather: gather_list must be left out on ranks other than dst")
     detail = f"{described(tensor)}, to {target}"
@@ -289,8 +222,9 @@ def scatter(
         parts = joined(check_like("scatter", "scatter_list", scatter_list, tensor, within.size()))
     elif scatter_list:
         raise ValueError("scatter: scatter_list must be left out on ranks other than src")
-    write = Written([tensor])
+    write = Written("scatter", [tensor], async_op)
     out = write.joined()
+    parts = None if parts is None else apart(parts, out)
     detail = f"{described(tensor)}, from {source}"
     work = within.begin("scatter", out, detail, lambda engine: engine.scatter(out, parts, source), write, tensor)
     return ended(work, async_op)
@@ -351,8 +285,9 @@ def _all_to_all(
 ) -> Work | None:  # fmt: skip
     if len({tensor.dtype for tensor in (*outputs, *inputs)}) > 1:
         raise ValueError(f"{function}: all tensors must have the same dtype")
-    write = Written(outputs)
-    out, array = write.joined(), joined(inputs)
+    write = Written(function, outputs, async_op)
+    out = write.joined()
+    array = apart(joined(inputs), out)
     return ended(
         within.begin(
             function, array, str(outputs[0].dtype), lambda engine: engine.all_to_all(out, array, received, sent), write,

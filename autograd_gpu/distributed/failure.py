@@ -11,6 +11,7 @@ import pickle
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -66,8 +67,8 @@ class Watch:
         """The error to raise for one of the engine."""
         return DistBackendError(f"{call} failed: {error}")
 
-    def end(self) -> None:
-        """Called when the process has no further collectives."""
+    def end(self, advance: Callable[[], None]) -> None:
+        """Called when the process begins no further collectives; `advance` goes on with those under way."""
 
 
 class Notice(NamedTuple):
@@ -201,9 +202,10 @@ class MPIWatch(Watch):
     def uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """The hook for an exception that ends the program: tells the others and ends them all."""
         self._hook(kind, error, trace)
+        text = "".join(traceback.format_exception_only(kind, error)).strip()  # also of one whose str() raises
         print(f"autograd_gpu.distributed: rank {self.rank} of {self.size} has failed, after "
-              f"{self.latest or 'no collective'}: {kind.__name__}: {error}", file=sys.stderr, flush=True)
-        self.fail(f"{kind.__name__}: {error}")
+              f"{self.latest or 'no collective'}: {text}", file=sys.stderr, flush=True)
+        self.fail(text)
 
     def fail(self, text: str) -> None:
         """Tells the others that this rank has failed, gives them time to raise, and ends all processes."""
@@ -218,13 +220,14 @@ class MPIWatch(Watch):
         time.sleep(_FORWARDING)
         self.mpi.COMM_WORLD.Abort(1)
 
-    def end(self) -> None:
+    def end(self, advance: Callable[[], None]) -> None:
         """Waits, asleep, until all ranks have come to their end: MPI's own finalization would spin."""
         self.board.end()
         self.tell_all(Notice("ended", str(self.latest or "none")))
         barrier = self.comm.Ibarrier()
         try:
             while not barrier.Test():
+                advance()
                 self.listen("its end")
                 if self.raised:
                     return

@@ -1,4 +1,4 @@
-"""Process groups: the default one, which `init_process_group` makes, and groups of some of its ranks."""
+"""Process groups: the default one, which `init_process_group` makes, and others made of its ranks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import atexit
 import importlib
 import importlib.util
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import backend as arrays
 from ..backend.cuda import runtime
@@ -42,6 +43,7 @@ class ProcessGroup:
         self.timeout, self.backend = timeout, backend
         self.device_engine: Engine | None = None
         self.begun = 0  # collectives
+        self.divided = 0  # how many groups were made of its ranks
 
     def rank(self) -> int:
         """The number of this process in the group."""
@@ -93,7 +95,10 @@ class ProcessGroup:
         self.watch.begin(call)
         if matched and checks.ACTIVE.detail:
             checks.compare(self, call)
-        request = start(self.engine_for(array))
+        try:
+            request = start(self.engine_for(array))
+        except RuntimeError as error:
+            raise self.watch.of_engine(call, error) from error
         if isinstance(request, NCCLRequest):
             self.watch.follow(request.complete, call, self.timeout)
         return Work(request, call, self.watch, self.timeout, finish, result)
@@ -112,8 +117,8 @@ class _World:
     """The default group of this process, and all groups with this process as a member."""
 
     default: ProcessGroup | None = None
-    groups: list[ProcessGroup] = []  # noqa: RUF012
-    made = 0  # groups, members or not
+    groups: ClassVar[list[ProcessGroup]] = []
+    engines: ClassVar[weakref.WeakSet[Engine]] = weakref.WeakSet()  # also of groups that were destroyed
     watch: Watch | None = None  # of the process, which keeps MPI to its end
 
 
@@ -179,8 +184,16 @@ def _world_engine() -> tuple[Engine, Watch]:
         return SerialEngine(), Watch()
     if _World.watch is None:
         _World.watch = MPIWatch(comm.Dup())
-        atexit.register(_World.watch.end)
-    return MPIEngine(comm.Dup()), _World.watch
+        atexit.register(_World.watch.end, _advance)
+    engine = MPIEngine(comm.Dup())
+    _World.engines.add(engine)
+    return engine, _World.watch
+
+
+def _advance() -> None:
+    """Goes on with what nobody has waited for."""
+    for engine in list(_World.engines):
+        engine.advance()
 
 
 def _named_backend(backend: str | None) -> str:
@@ -256,31 +269,23 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         _World.groups.remove(ended)
 
 
-def new_group(
-    ranks: Sequence[int] | None = None, timeout: timedelta | float | None = None, backend: str | None = None,
-    pg_options: Any = None, use_local_synchronization: bool = False, group_desc: str | None = None,
-    device_id: Any = None, sort_ranks: bool = True,
+def divided(
+    parent: ProcessGroup, function: str, members: Sequence[int], timeout: timedelta | float | None,
+    backend: str | None, name: str | None,
 ) -> Any:  # fmt: skip
-    """A group of some ranks; all ranks of the default group call this, in the same order.
-
-    Returns GroupMember.NON_GROUP_MEMBER on a rank that is not in it. `timeout` and `backend` are those of the default
-    group if left out.
-    """
-    everyone = world()
-    chosen = list(range(everyone.size())) if ranks is None else [int(rank) for rank in ranks]
-    if len(set(chosen)) != len(chosen) or not all(0 <= rank < everyone.size() for rank in chosen) or not chosen:
-        raise ValueError(f"new_group: ranks must be different numbers from 0 to {everyone.size() - 1}, got {chosen}")
-    if sort_ranks:
-        chosen.sort()
-    detail = f"ranks {chosen}"
-    everyone.begin("new_group", None, detail, lambda engine: engine.barrier()).wait()  # MPI's split would spin
-    engine = everyone.engine.split(chosen)
-    _World.made += 1
+    """A group of the ranks that have the numbers `members` in `parent`, whose ranks all call this."""
+    detail = f"ranks {[parent.ranks[number] for number in members]}"
+    parent.begin(function, None, detail, lambda engine: engine.barrier()).wait()  # MPI's split would spin
+    engine = parent.engine.split(members)
+    parent.divided += 1
     if engine is None:
         return GroupMember.NON_GROUP_MEMBER
-    limit = seconds(timeout, everyone.timeout)
-    name = everyone.backend if backend is None else _named_backend(backend)
-    group = ProcessGroup(group_desc or str(_World.made), chosen, engine, everyone.watch, limit, name)
+    _World.engines.add(engine)
+    number = str(parent.divided) if parent is _World.default else f"{parent.group_name}.{parent.divided}"
+    ranks = [parent.ranks[number] for number in members]
+    limit = seconds(timeout, parent.timeout)
+    named = parent.backend if backend is None else _named_backend(backend)
+    group = ProcessGroup(name or number, ranks, engine, parent.watch, limit, named)
     _World.groups.append(group)
     return group
 
@@ -346,6 +351,11 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
     if group is GroupMember.NON_GROUP_MEMBER:
         return -1
     return world().size() if group is None else group.size()
+
+
+def get_pg_count() -> int:
+    """The number of groups of this process, with the default one."""
+    return len(_World.groups)
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
-from .collectives import Written, checked, described, flat
-from .engines.base import ANY_SOURCE
+from .engines.base import ANY_SOURCE, TAGS
 from .group import ProcessGroup, member
+from .memory import Written, checked, described, flat
 from .work import Work
 
 
@@ -18,6 +18,7 @@ def isend(
 ) -> Work | None:  # fmt: skip
     """Begins to send `tensor` to rank `dst`; it must not be written to before `wait()`."""
     checked("isend", "tensor", tensor)
+    _check_tag("isend", tag)
     if (within := member(group, "isend")) is None:
         return None
     target, array = _other(within, "isend", "dst", dst, group_dst), flat(tensor)
@@ -33,16 +34,23 @@ def irecv(
 ) -> Work | None:  # fmt: skip
     """Begins to fill `tensor` with what rank `src` sends; any rank if `src` is None: `source_rank()` of the work."""
     checked("irecv", "tensor", tensor)
+    _check_tag("irecv", tag)
     if (within := member(group, "irecv")) is None:
         return None
     anyone = src is None and group_src is None
     source = ANY_SOURCE if anyone else _other(within, "irecv", "src", src, group_src)
-    write = Written([tensor])
+    write = Written("irecv", [tensor], later=True)
     array = write.joined()
     detail = f"{described(tensor)}, from {'any rank' if anyone else f'rank {within.ranks[source]}'}"
     return within.begin(
         "recv", array, detail, lambda engine: engine.recv(array, source, tag), write, tensor, matched=False
     )
+
+
+def _check_tag(function: str, tag: int) -> None:
+    """ValueError unless MPI has the tag."""
+    if not 0 <= tag < TAGS:
+        raise ValueError(f"{function}: tag must be a number from 0 to {TAGS - 1}, got {tag}")
 
 
 def _other(within: ProcessGroup, function: str, name: str, rank: int | None, group_rank: int | None) -> int:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .. import backend
 from ..backend.arrays import dtypes
+
+
+class _Absent:
+    """In the place of an operation of PyTorch's that is not here; no member of the Enum, since it is a descriptor."""
+
+    def __get__(self, instance: Any, owner: type) -> NoReturn:
+        raise AttributeError("ReduceOp.PREMUL_SUM is not here: multiply the tensor by the factor, and use ReduceOp.SUM")
 
 
 class ReduceOp(Enum):
@@ -27,6 +34,7 @@ class ReduceOp(Enum):
     BAND = "band"
     BOR = "bor"
     BXOR = "bxor"
+    PREMUL_SUM = _Absent()
 
 
 _UFUNCS = {

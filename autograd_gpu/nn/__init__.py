@@ -71,6 +71,7 @@ from .recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .regression_losses import HuberLoss, L1Loss, MSELoss, SmoothL1Loss
 from .shape import Flatten, Identity, Unflatten
 from .similarity import CosineSimilarity, PairwiseDistance
+from .sync_batchnorm import SyncBatchNorm
 from .transformer import TransformerEncoder, TransformerEncoderLayer
 
 __all__ = [
@@ -163,6 +164,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

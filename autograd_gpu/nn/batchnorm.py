@@ -95,16 +95,14 @@ class BatchNorm(RunningNorm):
         if momentum is None:  # cumulative mean over all batches
             momentum = 1 / self.num_batches_tracked.item() if tracking and self.num_batches_tracked is not None else 0.0
         used = tracking or not self.training
-        return F.batch_norm(
-            input,
-            self.running_mean if used else None,
-            self.running_var if used else None,
-            self.weight,
-            self.bias,
-            self.training or self.running_mean is None,
-            momentum,
-            self.eps,
-        )
+        mean, var = (self.running_mean, self.running_var) if used else (None, None)
+        return self._ag_normalized(input, mean, var, self.training or self.running_mean is None, momentum)
+
+    def _ag_normalized(
+        self, input: Tensor, mean: Tensor | None, var: Tensor | None, by_batch: bool, momentum: float
+    ) -> Tensor:
+        """The result with running statistics, which are updated if those of the batch are used instead."""
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
 class BatchNorm1d(BatchNorm):

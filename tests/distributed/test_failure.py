@@ -32,6 +32,33 @@ def test_raising_ends_all_ranks_with_its_error(tmp_path):
     assert ("broadcast #2 (float32 [3], from 1) cannot complete: rank 1 has failed: ValueError: no more data") in err
 
 
+ENDS = {  # what rank 1 does while rank 0 waits for it: the program, and what is said
+    "at once": ("os._exit(5)", r"rank 1 of 2 \(pid \d+\) has died without a word, .* collective was barrier #1"),
+    "without a text": ("raise Unprintable", r"rank 1 of 2 has failed, after barrier #1: Unprintable: <exception str"),
+    "with work under way": ("dist.all_reduce(ag.ones(50000), async_op=True); sys.exit()", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["at once", *(pytest.param(how, marks=pytest.mark.more) for how in list(ENDS)[1:])])
+def test_a_rank_that_ends(how, tmp_path):
+    doing, said = ENDS[how]
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\n"
+        "import autograd_gpu as ag\n"
+        "dist = ag.distributed\n"
+        "class Unprintable(Exception):\n"
+        "    def __str__(self): raise ValueError\n"
+        "dist.init_process_group(timeout=20)\n"
+        "dist.barrier()\n"
+        f"if dist.get_rank() == 1: {doing}\n"
+        "dist.all_reduce(ag.ones(50000))\n"
+    )
+    status, _, err = ranks.run(2, script)
+    assert (status == 0) == (not said)
+    assert re.search(said, err), err
+
+
 @pytest.mark.more
 def test_a_device_that_does_not_come_to_an_end_ends_all_ranks(tmp_path):
     """The host may wait for the device, so a thread looks after it."""
@@ -93,8 +120,8 @@ def test_a_killed_rank_is_named_and_leaves_a_whole_checkpoint(tmp_path):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("first", range(0, 20, 10))
-def test_killed_at_twenty_moments(first, tmp_path):
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_killed_at_fifty_moments(first, tmp_path):
     assert sum(_kill(tmp_path / "state.safetensors", seed) for seed in range(first, first + 10)) >= 8
 
 

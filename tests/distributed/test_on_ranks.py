@@ -11,9 +11,9 @@ pytestmark = pytest.mark.cpu
 
 
 @pytest.mark.parametrize(("count", "files"), [
-    pytest.param(2, ["collectives", "differentiable", "data_parallel", "failing"], id="2"),
+    pytest.param(2, ["collectives", "written", "differentiable", "data_parallel", "wrapped_module", "failing"], id="2"),
     pytest.param(4, ["collectives", "differentiable"], id="4"),
-    pytest.param(4, ["data_parallel"], id="4-data_parallel", marks=pytest.mark.more),
+    pytest.param(4, ["written", "data_parallel", "wrapped_module"], id="4-data_parallel", marks=pytest.mark.more),
 ])  # fmt: skip
 def test_on_the_cpu(count, files, tmp_path):
     ranks.run_checks(files, count, tmp_path)

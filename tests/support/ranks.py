@@ -94,7 +94,7 @@ def _checks(files):
         spec = importlib.util.spec_from_file_location(Path(file).stem, file)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        yield from ((f"{Path(file).stem}.{name}", value) for name, value in vars(module).items()
+        yield from ((f"{Path(file).stem}.{name}", value) for name, value in list(vars(module).items())
                     if name.startswith("check_"))  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from ..reduce_op import ReduceOp
 
 ANY_SOURCE = -1  # for `Engine.recv`
+TAGS = 1 << 15  # the tags of messages that every MPI has
 
 
 class Request(Protocol):

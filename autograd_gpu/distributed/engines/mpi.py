@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -20,10 +21,9 @@ import numpy as np
 
 from ... import backend
 from ..reduce_op import ReduceOp, fold
-from .base import ANY_SOURCE
+from .base import ANY_SOURCE, TAGS
 
 SMALL = 1 << 15  # bytes from all other ranks up to which arrays are gathered by one collective of MPI
-_TAGS = 1 << 15  # what every MPI has
 Exchanges = Generator[Any, None, None]  # begins an exchange, yields it, and goes on when it is complete
 
 
@@ -42,7 +42,7 @@ class MPIRequest:
 
     source: int | None = None
     finished = False
-    error: Exception | None = None  # of MPI: `done` raises it
+    error: BaseException | None = None  # what has ended it: `done` raises it
 
     def __init__(self, engine: MPIEngine, exchanges: Exchanges, status: Any) -> None:
         self.engine, self.exchanges, self.status = engine, exchanges, status
@@ -77,6 +77,7 @@ class MPIEngine:
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self.others = [rank for rank in range(self.size) if rank != self.rank]
         self.under_way: list[MPIRequest] = []
+        self.advancing = threading.Lock()  # threads may wait for several collectives
         self.tag = self.calls = self.sent = 0
 
     def _begin(self, exchanges: Exchanges, sent: int, status: Any = None) -> MPIRequest:
@@ -87,13 +88,17 @@ class MPIEngine:
         return request
 
     def advance(self) -> None:
-        for request in tuple(self.under_way):
-            try:
-                request.step()
-            except self.mpi.Exception as error:
-                request.error = error
-            if request.finished or request.error is not None:
-                self.under_way.remove(request)
+        with self.advancing:
+            for request in tuple(self.under_way):
+                try:
+                    request.step()
+                except BaseException as error:
+                    request.error = error
+                    if not isinstance(error, Exception):  # Ctrl-C
+                        raise
+                finally:
+                    if request.finished or request.error is not None:
+                        self.under_way.remove(request)
 
     def _buffer(self, array: np.ndarray) -> list[Any]:
         """What mpi4py takes for `array`."""
@@ -101,7 +106,7 @@ class MPIEngine:
 
     def _tag(self) -> int:
         """The tag of an exchange of messages, equal on all ranks, which begin the same collectives."""
-        self.tag = (self.tag + 1) % _TAGS
+        self.tag = (self.tag + 1) % TAGS
         return self.tag
 
     def _messages(self, received: Sequence[np.ndarray], sent: Sequence[np.ndarray], tag: int) -> Messages:
@@ -187,8 +192,15 @@ class MPIEngine:
         return self._begin(self._one(self.comm.Isend, self._buffer(array), dst, tag), array.nbytes)
 
     def recv(self, array: np.ndarray, src: int, tag: int) -> MPIRequest:
-        source = self.mpi.ANY_SOURCE if src == ANY_SOURCE else src
-        return self._begin(self._one(self.comm.Irecv, self._buffer(array), source, tag), 0, status=self.mpi.Status())
+        status = self.mpi.Status()
+        return self._begin(self._received(array, self.mpi.ANY_SOURCE if src == ANY_SOURCE else src, tag, status), 0,
+                           status)
+
+    def _received(self, array: np.ndarray, src: int, tag: int, status: Any) -> Exchanges:
+        yield self.comm.Irecv(self._buffer(array), src, tag)
+        count = status.Get_count(self.mpi.BYTE)
+        if count != array.nbytes:
+            raise ValueError(f"the message has {count} bytes, and the tensor {array.nbytes}")
 
     def barrier(self) -> MPIRequest:
         return self._begin(self._one(self.comm.Ibarrier), 0)

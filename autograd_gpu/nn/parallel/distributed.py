@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +12,11 @@ from ...backend.arrays.device import Device
 from ...core.tensor import Tensor
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...distributed.grad_bucket import GradBucket
-from ...distributed.group import ProcessGroup, member
+from ...distributed.group import ProcessGroup, member, world
 from ...distributed.work import Future
 from ...pytrees import tree_map
 from ..module import Module
+from ..sync_batchnorm import SyncBatchNorm
 from .join_hook import DDPJoinHook
 from .reducer import FIRST_BUCKET, Reducer
 from .synchronize import broadcast_tensors, check_equal
@@ -48,10 +49,8 @@ class DistributedDataParallel(Module, Joinable):
         gradient_as_bucket_view: bool = True, static_graph: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
-        named = [(name, p) for name, p in module.named_parameters() if name not in ignored]
-        trained = [(name, p) for name, p in named if p.requires_grad]
-        if not trained:
+        named = _kept(module, module.named_parameters())
+        if not any(p.requires_grad for _, p in named):
             raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that "
                                "require a gradient.")
         group = member(process_group, "DistributedDataParallel")
@@ -63,24 +62,57 @@ class DistributedDataParallel(Module, Joinable):
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
         self.static_graph, self.gradient_as_bucket_view = static_graph, True
         self.require_backward_grad_sync = True
-        self._ag_buffers = [b for name, b in module.named_buffers() if name not in ignored]
+        self._ag_comm_hook: tuple[Any, Callable[[Any, GradBucket], Future]] | None = None
+        cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        self._ag_sizes = (min(cap, FIRST_BUCKET) if bucket_cap_mb is None else cap), cap
+        self._ag_start()
         if init_sync:
             check_equal(named, group)
             broadcast_tensors([p for _, p in named] + self._ag_buffers, group, 0)
-        cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
-        first = min(cap, FIRST_BUCKET) if bucket_cap_mb is None else cap
-        self.reducer = Reducer(trained, group, cap, first, find_unused_parameters, static_graph)
+
+    def _ag_start(self) -> None:
+        """Makes what reduces the gradients of the parameters that are trained."""
+        named = _kept(self.module, self.module.named_parameters())
+        self._ag_frozen = [(name, p) for name, p in named if not p.requires_grad]
+        self._ag_buffers = [b for _, b in _kept(self.module, self.module.named_buffers())]
+        trained = [(name, p) for name, p in named if p.requires_grad]
+        first, others = self._ag_sizes
+        self.reducer = Reducer(trained, self.process_group, others, first, self.find_unused_parameters,
+                               self.static_graph)  # fmt: skip
+        self._ag_start_hook()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.process_group is not world():
+            raise RuntimeError("DDP Pickling/Unpickling are only supported when using DDP with the default process "
+                               "group; copy or save the module inside, net.module")
+        state: dict[str, Any] = dict(object.__getstate__(self))  # type: ignore[call-overload]
+        for name in ("process_group", "reducer", "_ag_frozen", "_ag_buffers"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        self.process_group = world()
+        self._ag_start()
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        self._ag_check_frozen()
         self._ag_notify_join()
         if self.device_ids:
             inputs, kwargs = tree_map(self._ag_moved, inputs), tree_map(self._ag_moved, kwargs)
         if self.will_sync_module_buffers():
             self._sync_buffers()
         outputs = self.module(*inputs, **kwargs)
-        if is_grad_enabled() and self.require_backward_grad_sync:
-            self.reducer.prepare(outputs)
+        if is_grad_enabled():
+            self.reducer.prepare(outputs, self.require_backward_grad_sync)
         return outputs
+
+    def _ag_check_frozen(self) -> None:
+        """RuntimeError for a parameter that is trained since the module was wrapped: nothing averages its gradient."""
+        for name, parameter in self._ag_frozen:
+            if parameter.requires_grad:
+                raise RuntimeError(f"DistributedDataParallel: {name} did not require grad when the module was wrapped, "
+                                   "so its gradient would not be averaged; wrap net.module again after the change")
 
     def _ag_moved(self, value: Any) -> Any:
         return value.to(self.device_ids[0]) if isinstance(value, Tensor) else value
@@ -118,9 +150,15 @@ class DistributedDataParallel(Module, Joinable):
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
-        if self.reducer.comm_hook is not None:
+        if self._ag_comm_hook is not None:
             raise RuntimeError("register_comm_hook can only be called once.")
-        self.reducer.comm_hook = lambda bucket: hook(state, bucket)
+        self._ag_comm_hook = state, hook
+        self._ag_start_hook()
+
+    def _ag_start_hook(self) -> None:
+        if self._ag_comm_hook is not None:
+            state, hook = self._ag_comm_hook
+            self.reducer.comm_hook = lambda bucket: hook(state, bucket)
 
     # ---- uneven inputs -------------------------------------------------------------------------
 
@@ -131,8 +169,12 @@ class DistributedDataParallel(Module, Joinable):
 
         Ranks without further inputs take part in the reductions of the others with zeros; at the end all have the model
         of the rank that came last. Gradients are divided by the number of all ranks, or, without
-        `divide_by_initial_world_size`, by that of the ranks with inputs.
+        `divide_by_initial_world_size`, by that of the ranks with inputs. A SyncBatchNorm needs all ranks in forward, so
+        it is refused but with `throw_on_early_termination`.
         """
+        if enable and not throw_on_early_termination and any(isinstance(m, SyncBatchNorm) for m in self.modules()):
+            raise ValueError("DistributedDataParallel.join: a SyncBatchNorm exchanges statistics in forward, which a "
+                             "rank without inputs cannot; pass throw_on_early_termination=True")
         return Join([self], enable, throw_on_early_termination,
                     divide_by_initial_world_size=divide_by_initial_world_size)  # fmt: skip
 
@@ -162,6 +204,12 @@ class DistributedDataParallel(Module, Joinable):
     def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: list[str]) -> None:
         """Names of parameters and buffers that stay as they are on each rank."""
         module._ddp_params_and_buffers_to_ignore = list(params_and_buffers_to_ignore)
+
+
+def _kept(module: Module, named: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """The parameters or buffers of `module` that the ranks have in common."""
+    ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
+    return [(name, tensor) for name, tensor in named if name not in ignored]
 
 
 def _checked_devices(device_ids: Sequence[Any] | None, parameters: list[Tensor]) -> list[Device]:

@@ -8,8 +8,10 @@ backward the reductions are waited for.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
+from operator import is_
 from typing import Any
 
 from ... import backend
@@ -21,11 +23,13 @@ from ...core.graph.node import Node
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
 from ...core.thread_state import THREAD
-from ...distributed.collectives import all_gather_into_tensor, all_reduce, broadcast, home
+from ...distributed.collectives import all_gather_into_tensor, all_reduce, broadcast
 from ...distributed.grad_bucket import GradBucket
 from ...distributed.group import ProcessGroup
+from ...distributed.memory import home
 from ...distributed.reduce_op import ReduceOp
 from ...distributed.work import Future, Work
+from ...missing_names import warn_once
 from ...ops import empty
 from ...ops import tensor as new_tensor
 from ...pytrees import flatten
@@ -66,9 +70,18 @@ def arranged(order: Iterable[int], parameters: Sequence[Tensor], first: int, oth
     return [Bucket(indices, [parameters[i] for i in indices]) for indices in lists]
 
 
+def tensors_in(outputs: Any) -> Iterator[Tensor]:
+    """The tensors in nested containers and dataclasses."""
+    for leaf in flatten(outputs)[0]:
+        if isinstance(leaf, Tensor):
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            yield from tensors_in([getattr(leaf, field.name) for field in fields(leaf)])
+
+
 def reached(outputs: Any) -> set[AccumulateGrad]:
     """The leaves' nodes in the graph behind the tensors in `outputs`."""
-    waiting: list[Node] = [t._node for t in flatten(outputs)[0] if isinstance(t, Tensor) and t._node is not None]
+    waiting: list[Node] = [tensor._node for tensor in tensors_in(outputs) if tensor._node is not None]
     seen = set(waiting)
     while waiting:
         for node, _ in waiting.pop().next_functions:
@@ -83,6 +96,11 @@ def _accumulated(reducer: weakref.ref[Reducer], i: int, leaf: Tensor) -> None:
     this = reducer()
     if this is not None and this.expecting:
         this.accumulated(i, leaf)
+    elif this is not None and this.averages:
+        warn_once("gradients after those of a forward",
+                  "DistributedDataParallel: a parameter got a gradient after those of the last forward were averaged, "
+                  "by a second backward or a loss beside forward; this one stays on its rank. Call forward before each "
+                  "backward, or, if it is meant so, both within no_sync(). This is said once.")  # fmt: skip
 
 
 def _remove(handles: list[Any]) -> None:
@@ -104,6 +122,7 @@ class Reducer:
         self.unused: set[int] = set()  # on this rank in this iteration
         self.known: set[int] | None = None  # static: unused on all ranks, once the first iteration has shown it
         self.expecting = False  # whether the next backward is reduced
+        self.averages = False  # whether the last forward was for a backward that is reduced
         self.begun = False
         self.done: list[int] = []  # parameters whose gradients have come, in their order
         self.followed: Work | None = None  # the reduction of what is used
@@ -119,6 +138,8 @@ class Reducer:
     def arrange(self, order: Iterable[int]) -> None:
         """Makes the buckets, in that order of the parameters."""
         self.buckets = arranged(order, self.parameters, *self.sizes)
+        self.arrays = [parameter._array for parameter in self.parameters]
+        self.kinds = [(parameter.dtype, parameter.device) for parameter in self.parameters]
         self.places = {i: (bucket, k) for bucket in self.buckets for k, i in enumerate(bucket.indices)}
         self.restart()
 
@@ -130,10 +151,14 @@ class Reducer:
 
     # ---- before backward -----------------------------------------------------------------------
 
-    def prepare(self, outputs: Any) -> None:
-        """Called after forward, with its outputs: the next backward is reduced."""
+    def prepare(self, outputs: Any, averages: bool) -> None:
+        """Called after forward, with its outputs; `averages`: whether the next backward is reduced."""
+        self.averages = averages
+        if not averages:
+            return
         if self.begun:
             raise self._unfinished()
+        self.refit()
         if self.rearranges and len(self.done) == len(self.parameters):
             self.rearranges = False
             order = new_tensor(self.done)
@@ -147,13 +172,26 @@ class Reducer:
             nodes = reached(outputs)
             self.unused = {i for i, p in enumerate(self.parameters) if p._node not in nodes}
 
+    def refit(self) -> None:
+        """Makes other buckets if the module has been moved to another device or dtype since."""
+        arrays = [parameter._array for parameter in self.parameters]
+        if all(map(is_, arrays, self.arrays)):
+            return
+        self.arrays = arrays
+        if [(p.dtype, p.device) for p in self.parameters] != self.kinds:
+            self.arrange([i for bucket in self.buckets for i in bucket.indices])
+
     def _unfinished(self) -> RuntimeError:
         missing = [self.names[i] for i in range(len(self.parameters)) if i not in self.came]
+        beginning = "Expected to have finished reduction in the prior iteration before starting a new one. "
+        if not missing:
+            return RuntimeError(f"{beginning}All gradients of the last backward came, and a reduction of them failed; "
+                                "its error names the rank. Wrap net.module again to go on without it.")
         return RuntimeError(
-            "Expected to have finished reduction in the prior iteration before starting a new one. The last backward "
-            f"gave no gradient to {', '.join(missing[:10])}{' ...' if len(missing) > 10 else ''}, so the other ranks "
-            "wait for them. Pass find_unused_parameters=True to DistributedDataParallel, and compute the loss from all "
-            "outputs of forward."
+            f"{beginning}The last backward gave no gradient to {', '.join(missing[:10])}"
+            f"{' ...' if len(missing) > 10 else ''}, so the other ranks wait for them. If it ran to its end, pass "
+            "find_unused_parameters=True to DistributedDataParallel, and compute the loss from all outputs of forward. "
+            "If it raised, and on all ranks, wrap net.module again to go on."
         )
 
     # ---- during backward -----------------------------------------------------------------------
@@ -194,9 +232,7 @@ class Reducer:
     def _ready(self, i: int, leaf: Tensor, used: bool) -> None:
         """Puts a gradient into its place, zeros for one that is not there, and begins what can be reduced."""
         if i in self.came:
-            raise RuntimeError(f"Expected to mark a variable ready only once: {self.names[i]} got a gradient twice in "
-                               "one backward, or in two after one forward. Use utils.checkpoint with "
-                               "use_reentrant=False, and one backward for each forward, or no_sync() for the others.")
+            raise self._again(i)
         self.came.add(i)
         if used:
             self.done.append(i)
@@ -215,6 +251,15 @@ class Reducer:
             self.next += 1
             if self.next == len(self.buckets):
                 self._all_begun()
+
+    def _again(self, i: int) -> RuntimeError:
+        beginning = f"Expected to mark a variable ready only once: {self.names[i]} got a gradient "
+        if i in self.unused:
+            seen = ("in the first iteration of static_graph=True" if self.static else
+                    "in the outputs of forward, which are searched in lists, tuples, dicts and dataclasses")
+            return RuntimeError(f"{beginning}and was not used {seen}; leave the option out, or compute the loss from "
+                                "the outputs of forward alone, in the same way in each iteration.")
+        return RuntimeError(f"{beginning}twice in one backward. Use utils.checkpoint with use_reentrant=False.")
 
     def _reduce(self, index: int) -> None:
         bucket = self.buckets[index]

@@ -9,8 +9,9 @@ from ... import backend
 from ...autograd import no_grad
 from ...core.graph.storage import before_write, bump_version
 from ...core.tensor import Tensor, wrap
-from ...distributed.collectives import broadcast, home
+from ...distributed.collectives import broadcast
 from ...distributed.group import ProcessGroup
+from ...distributed.memory import home
 from ...distributed.objects import all_gather_object
 
 
