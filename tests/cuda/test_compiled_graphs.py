@@ -272,3 +272,32 @@ def test_programs_without_a_graph(fn, arguments, reason, device):
         x = arguments(device)
         assert bits([f(*x)]) == bits([fn(*x)])
     assert f.counts.compiled == 3
+
+
+def test_fewer_launches_and_dropout_in_every_order_of_streams(schedule):
+    """A captured step with a layer with relu, dropout, a loss with its gradient, and sums in groups."""
+
+    def training(wrap):
+        ag.manual_seed(0)
+        m = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 2)).to("cuda")
+        o = optim.SGD(m.parameters(), lr=0.1)
+
+        def step(x, y):
+            o.zero_grad()
+            z = m(x)
+            penalty = (z.detach() * 2 + 1).square().mean()
+            nn.functional.cross_entropy(z, y).backward()
+            o.step()
+            return penalty
+
+        f, seen = wrap(step), []
+        for x, y in batches("cuda", (8,) * 7):
+            seen.append([f(x, y), *(t.detach().clone() for p in m.parameters() for t in (p, p.grad))])
+        return [[t.cpu().numpy() for t in row] for row in seen], f
+
+    expected, _ = training(lambda fn: fn)
+    seen, f = training(graphed)
+    for made, known in zip(seen, expected, strict=True):
+        for one, other in zip(made, known, strict=True):
+            np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+    assert f.explain().programs[0].graph == "1 CUDA graph"
