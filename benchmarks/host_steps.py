@@ -31,7 +31,7 @@ import numpy as np
 
 import autograd_gpu as ag
 
-from . import models, optimizer_step, train_mlp
+from . import models, optimizer_step, pinn, train_mlp
 from .graphed import graphed
 from .hessian_calls import Problem, by_loop, by_transform, eager_call
 from .report import OURS
@@ -52,6 +52,17 @@ GENERATED = "<generated"  # the files of the functions that the package writes i
 def mlp(optimizer: str, batch: int) -> Call:
     """A training step of 784-256-256-10."""
     return train_mlp.eager_step(ag, models.make_weights([784, 256, 256, 10]), batch, optimizer, DEVICE)
+
+
+def compiled_mlp(optimizer: str, batch: int) -> Call:
+    """The same step by ag.compile."""
+    weights = models.make_weights([784, 256, 256, 10])
+    return train_mlp.in_turn(ag, ag.compile(train_mlp.step_on(ag, weights, optimizer, DEVICE)), batch, DEVICE)
+
+
+def pinn_step(wrap: Callable[[Any], Any]) -> Call:
+    """The step of benchmarks/pinn.py, 256 points, 2-64-64-1."""
+    return pinn.eager_step(ag, models.make_weights([2, 64, 64, 1]), 256, DEVICE, wrap)
 
 
 def captured_mlp(optimizer: str, batch: int) -> Call:
@@ -100,7 +111,10 @@ def save_on_cpu(pin_memory: bool) -> Callable[[], Any]:
 STEPS: dict[str, Callable[[], Call]] = {
     **{f"MLP, {optimizer}, batch {batch}": lambda optimizer=optimizer, batch=batch: mlp(optimizer, batch)
        for optimizer in ("SGD", "Adam") for batch in (8, 128)},
+    "MLP, Adam, batch 8, compiled": lambda: compiled_mlp("Adam", 8),
     "MLP, Adam, batch 8, graph and schedule": lambda: captured_mlp("Adam", 8),
+    "PINN": lambda: pinn_step(lambda step: step),
+    "PINN, compiled": lambda: pinn_step(ag.compile),
     "Hessian, loop of grad": lambda: hessian(True, False),
     "Hessian, loop of grad, with backward": lambda: hessian(True, True),
     "Hessian, vmap(hessian)": lambda: hessian(False, False),

@@ -7,6 +7,8 @@
 //    and does the rest of 1 and 2.
 // 4. `nll` does the same for log-probabilities; it reads one number per row.
 // 5. `cross_entropy_backward` reads the logits again and recomputes the softmax.
+// 6. `cross_entropy_step` is all of a training step for few logits: a bias, the loss, its gradient, and the column sums
+//    of that, which are the gradient of the bias. Each has the bits of the kernel that computes it alone.
 //
 // Rows of class ignore_index are skipped. Any other class outside [0, cols) makes the loss and the row's gradient NaN;
 // the kernels then read at the nearest valid class. A null weight means ones.
@@ -118,29 +120,35 @@ template <typename T> struct Losses {
     }
 };
 
+// What a thread finds in its share of a row, up to column `end`, joined with the other threads of the row.
+template <typename T, int WIDTH>
+__device__ Findings<Wide<T>> found_in_row(const RowShare<WIDTH>& share, const T* x, const Wide<T>* weight, bool smooth,
+                                          long long end) {
+    constexpr int DEPTH = 4;
+    Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
+#pragma unroll 1
+    for (long long column = share.column; column < end; column += DEPTH * share.step) {
+        Strip<T, WIDTH> strips[DEPTH];
+        share.load(strips, x, column);
+        found.row.add(strips, share, column);
+        if (smooth)
+#pragma unroll
+            for (int d = 0; d < DEPTH; ++d)
+                if (share.has(column, d)) found.add_weighted(strips[d], weight, column + d * share.step);
+    }
+    found.join(smooth);
+    return found;
+}
+
 template <typename T, int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2)
 cross_entropy(const T* __restrict__ x, const long long* target, const Wide<T>* __restrict__ weight, T* out, Wide<T>* lse,
               Wide<T>* rest, Wide<T>* counts, Wide<T>* factor, Wide<T>* partials, long long ignore_index,
               Wide<T> smoothing, int reduction, long long rows, long long cols) {
-    constexpr int DEPTH = 4;
     RowShare<WIDTH> share(rows, cols);
     Losses<T> losses{x, target, weight, out, lse, rest, counts, ignore_index, cols, smoothing, reduction};
     for (; share.any(); share.next()) {
-        const long long end = share.end();
-        Findings<Wide<T>> found{MaxSum<Wide<T>>::none()};
-#pragma unroll 1
-        for (long long column = share.column; column < end; column += DEPTH * share.step) {
-            Strip<T, WIDTH> strips[DEPTH];
-            share.load(strips, x, column);
-            found.row.add(strips, share, column);
-            if (smoothing != 0)
-#pragma unroll
-                for (int d = 0; d < DEPTH; ++d)
-                    if (share.has(column, d))
-                        found.add_weighted(strips[d], weight, column + d * share.step);
-        }
-        found.join(smoothing != 0);
+        const Findings<Wide<T>> found = found_in_row(share, x, weight, smoothing != 0, share.end());
         if (threadIdx.x != 0 || share.row >= rows) continue;
         if (gridDim.y == 1) losses.add(found, share.row);
         else {
@@ -198,21 +206,15 @@ cross_entropy_join(const T* x, const long long* target, const Wide<T>* weight, c
     losses.leave(factor, nullptr);
 }
 
-// dx = g * factor * (counts * softmax(x) - the smoothed target); g and factor are one number, or one per row. If x,
-// lse, rest and counts are null, the gradient of `nll`, without the softmax. A null factor means 1.
+// dx of a row = product * (counts * softmax(x) - the smoothed target), for the product of the gradient of the loss and
+// the factor. Without x, lse, rest and counts, the gradient of `nll`, which has no softmax. `dx` may be `x`.
 template <typename T, int WIDTH>
-__global__ void __launch_bounds__(THREADS, 2)
-cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
-                       const Wide<T>* rest, const Wide<T>* counts, const Wide<T>* factor, T* dx, int g_by_row, int factor_by_row,
-                       long long ignore_index, Wide<T> smoothing, long long rows, long long cols) {
+__device__ void gradient_of_row(const RowShare<WIDTH>& share, Wide<T> product, const T* x, const long long* target,
+                                const Wide<T>* weight, const Wide<T>* lse, const Wide<T>* rest, const Wide<T>* counts,
+                                T* dx, long long ignore_index, Wide<T> smoothing) {
     constexpr int DEPTH = 4;
-    const RowShare<WIDTH> share(rows, cols);
-    if (share.row >= rows) return;
-    const long long named = target[share.row], place = min(max(named, 0ll), cols - 1);
-    // If all rows are ignored the factor is inf, and the gradient 0.
-    const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
-    const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
-    const Wide<T> scale = named == ignore_index ? 0 : product;
+    const long long cols = share.cols, named = target[share.row], place = min(max(named, 0ll), cols - 1);
+    const Wide<T> scale = named == ignore_index ? 0 : product;  // if all rows are ignored the product is inf
     const Wide<T> less = x == nullptr ? 0 : lse[share.row], still = x == nullptr ? 0 : rest[share.row];
     const Wide<T> certain = x == nullptr ? 0 : scale * counts[share.row];
     const Wide<T> of_all = named != place && named != ignore_index ? no_class() : certain;
@@ -239,4 +241,79 @@ cross_entropy_backward(const T* g, const T* x, const long long* target, const Wi
         }
         share.store(strips, dx, column);
     }
+}
+
+// The gradient of either loss; g and factor are one number, or one per row, and a null factor means 1.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+cross_entropy_backward(const T* g, const T* x, const long long* target, const Wide<T>* weight, const Wide<T>* lse,
+                       const Wide<T>* rest, const Wide<T>* counts, const Wide<T>* factor, T* dx, int g_by_row, int factor_by_row,
+                       long long ignore_index, Wide<T> smoothing, long long rows, long long cols) {
+    const RowShare<WIDTH> share(rows, cols);
+    if (share.row >= rows) return;
+    const Wide<T> divided = factor == nullptr ? 1 : factor[factor_by_row ? share.row : 0];
+    const Wide<T> product = widen(g[g_by_row ? share.row : 0]) * divided;
+    gradient_of_row(share, product, x, target, weight, lse, rest, counts, dx, ignore_index, smoothing);
+}
+
+// The sums of the columns of a matrix that one block has written, in the order of `column_sum`: as if a row of the block
+// were `across` threads. A barrier must lie before it.
+template <int WIDTH, typename T>
+__device__ void sum_columns_of_block(const T* x, T* sums, unsigned across, long long rows, long long cols) {
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, deep = THREADS / across;
+    for (long long from = 0; from < cols; from += across * WIDTH) {
+        const long long column = from + WIDTH * (thread % across);
+        Wide<T> found[WIDTH] = {};
+        if (column < cols)
+#pragma unroll 1
+            for (long long row = thread / across; row < rows; row += deep) {
+                const Strip<T, WIDTH> strip = Strip<T, WIDTH>::load(x + row * cols + column);
+                for (int i = 0; i < WIDTH; ++i) found[i] += widen(strip.at[i]);
+            }
+        add_rows_of_block(found, across);
+        if (thread < across && column < cols)
+            for (int i = 0; i < WIDTH; ++i) sums[column + i] = static_cast<T>(found[i]);
+        __syncthreads();
+    }
+}
+
+// One block: the loss of z + bias, and its gradient dx for the gradient g of the loss; the column sums of dx, unless
+// `sums` is null. `x` gets z + bias; without a bias it is not written. `kept` has room for lse, rest, counts and factor.
+// x may be z, and dx may be either; out may be g, and sums may be bias or weight.
+template <typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 1)
+cross_entropy_step(const T* z, const T* bias, const long long* target, const Wide<T>* weight, const T* g, T* x, T* out,
+                   T* dx, T* sums, Wide<T>* kept, long long ignore_index, Wide<T> smoothing, int reduction, int across,
+                   long long rows, long long cols) {
+    const Wide<T> upstream = widen(g[0]);
+    Wide<T> *lse = kept, *rest = kept + rows, *counts = kept + 2 * rows, *factor = kept + 3 * rows;
+    if (bias != nullptr) {
+        for (RowShare<WIDTH> share(rows, cols); share.any(); share.next())
+#pragma unroll 1
+            for (long long column = share.column; column < share.end(); column += share.step) {
+                Strip<T, WIDTH> strips[1], addends[1];
+                share.load(strips, z, column);
+                share.load_vector(addends, bias, column, 0);
+#pragma unroll
+                for (int i = 0; i < WIDTH; ++i)
+                    strips[0].at[i] = static_cast<T>(widen(strips[0].at[i]) + widen(addends[0].at[i]));
+                share.store(strips, x, column);
+            }
+        __syncthreads();
+    }
+    const T* logits = bias == nullptr ? z : x;
+    Losses<T> losses{logits, target, weight, out, lse, rest, counts, ignore_index, cols, smoothing, reduction};
+    for (RowShare<WIDTH> share(rows, cols); share.any(); share.next()) {
+        const Findings<Wide<T>> found = found_in_row(share, logits, weight, smoothing != 0, share.end());
+        if (threadIdx.x == 0 && share.row < rows) losses.add(found, share.row);
+    }
+    losses.leave(factor, nullptr);
+    __syncthreads();
+    for (RowShare<WIDTH> share(rows, cols); share.any(); share.next())
+        if (share.row < rows)
+            gradient_of_row(share, upstream * *factor, logits, target, weight, lse, rest, counts, dx, ignore_index,
+                            smoothing);
+    if (sums == nullptr) return;
+    __syncthreads();
+    sum_columns_of_block<WIDTH>(dx, sums, static_cast<unsigned>(across), rows, cols);
 }

@@ -31,7 +31,7 @@ class Value:
                 CONSTANT: equal in all calls; GRAD: of the `.grad` that `tensor` has when a call begins; RESULT;
                 TANGENT: the gradient of output `place`, which a backward outside of the call gets
     tensor      of a value from outside: the tensor that holds the array
-    content     of a constant: a copy of what it was when it was first seen
+    content     a copy of what a constant was when it was first seen; of a dropout mask on CUDA: the `Mask`
     node        of a value from outside: the node of the tensor when it was first seen
     fixed       whether it is a constant, or computed from constants only
     layout      of an array whose size varies, in a program for many sizes: shape and strides, as formulas of sizes
@@ -158,7 +158,7 @@ class Call(Node):
 
     @property
     def reads(self) -> list[Value]:
-        return [a for a in self.args if isinstance(a, Value)]
+        return [a for a in (*self.args, *self.attributes.values()) if isinstance(a, Value)]
 
     @property
     def has_effect(self) -> bool:
@@ -166,10 +166,10 @@ class Call(Node):
 
     def replace(self, of: Callable[[Any], Any]) -> None:
         self.args = [of(a) if isinstance(a, Value) else a for a in self.args]
+        self.attributes = {key: of(x) if isinstance(x, Value) else x for key, x in self.attributes.items()}
 
     def word(self) -> Any:
-        others = tuple([a if not isinstance(a, Value) else None for a in self.args])
-        return self.op.name, others, tuple(self.attributes.items())
+        return self.op.name, *mapped((tuple(self.args), tuple(self.attributes.items())), lambda v: None)
 
     def made(self) -> list[Value]:
         """The results and the extras that are arrays."""

@@ -13,7 +13,7 @@ from ..random.replay import GeneratorSnapshot
 from . import graph
 from .backward import CompiledBackward, repeated
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, Trace, Value
-from .passes import Facts, dead, fused, recomputed, simplify
+from .passes import Facts, dead, fewer_launches, fused, recomputed, simplify
 from .program import Program
 from .record import again, read_from_outside
 
@@ -169,7 +169,8 @@ class Replay:
     def _program(self, name: str, nodes: Any, parameters: Sequence[Value], returns: Sequence[Value],
                  saved: Sequence[Value] | None = None) -> Program:  # fmt: skip
         """The program of these nodes; a backward gets what the forward has saved in a list, and empties it."""
-        return Program(name, fused(nodes, returns), parameters, returns, self._outside, self._shown, saved)
+        joined = fewer_launches(fused(nodes, returns), returns)
+        return Program(name, joined, parameters, returns, self._outside, self._shown, saved)
 
     def _root_of(self, i: int) -> int:
         value = self.trace.outputs[i].value

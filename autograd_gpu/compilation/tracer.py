@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import namespace
 from ..backend.arrays.dropout_mask import Mask
 from ..core.declare.op import RAW, OpDef
 from ..core.graph import journals
@@ -61,6 +62,7 @@ class Tracer(Tracing):
         self.journal = GradJournal(self)
         self.tensors: dict[int, tuple[Any, Any]] = {}
         self.places: dict[int, int] = {}  # by the id of an argument
+        self.masks: dict[int, Value] = {}  # by the id of a `Mask`, which the value keeps alive
         self.refused: str | None = None
         self.fullgraph = fullgraph
         own = weakref.proxy(self)  # a cycle would keep what the call made until the collector comes
@@ -174,15 +176,20 @@ class Tracer(Tracing):
             self.refuse(f"{op.name} gets a tensor for a number", "pass a number")
         if not op.random and all(id(out._array) in self.values for out in outs):
             return  # it gave back its arguments
-        fixed = not op.random and all(a.fixed for a in args if isinstance(a, Value))
+        attributes = {name: self.masks.get(id(x), x) for name, x in attributes.items()}
+        fixed = not op.random and all(a.fixed for a in (*args, *attributes.values()) if isinstance(a, Value))
         made = [self._result(op.name, out, fixed) for out in outs]
-        kept = {name: self._result(name, x) if isinstance(x, TensorBase) else x for name, x in extras.items()}
-        if any(isinstance(x, Mask) for x in kept.values()):
-            self.refuse(f"the mask of {op.name} on this device is no array, but numbers that differ from call to call",
-                        "capture the step by ag.cuda.make_graphed_step")
+        kept = {name: self._kept(name, x, outs[0]._array) for name, x in extras.items()}
         if any(isinstance(x, (float, np.generic)) for x in kept.values()):
             self.refuse(f"{op.name} keeps a number for its derivative", "leave the op out of the compiled function")
         self.add(graph.Call(made, op=op, args=args, attributes=attributes, extras=kept))
+
+    def _kept(self, name: str, x: Any, out: Any) -> Any:
+        """What an op keeps for its derivative: a value for a tensor, and for a mask that is no array."""
+        if not isinstance(x, Mask):
+            return self._result(name, x) if isinstance(x, TensorBase) else x
+        mask = self.masks[id(x)] = self.new(name, RESULT, namespace(out).empty((), bool), content=x)
+        return mask
 
     def _result(self, name: str, x: TensorBase, fixed: bool = False) -> Value:
         known = self.values.get(id(x._array))

@@ -252,10 +252,9 @@ def _laid_out(function: str, result: Tensor, like: Tensor, memory_format: Any) -
     """
     if is_contiguous_format(function, memory_format) or any(isinstance(t, LevelTensor) for t in (result, like)):
         return result
-    array = like.array
-    if array.flags.c_contiguous:
+    if like.is_contiguous():
         return result
-    order = memory_order(array)
+    order = memory_order(like.array)
     dense = result.array.transpose(order).copy()
     return wrap(dense.transpose(tuple(order.index(d) for d in range(len(order)))))
 

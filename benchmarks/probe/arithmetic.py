@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import autograd_gpu as ag
-from autograd_gpu.backend.cuda import cublas
+from autograd_gpu.backend.cuda import cublas, cublaslt, libcublas
+from autograd_gpu.compilation.passes.relu_layers import relu
 
 from .table import FLOATS, Found, Lab, check, difference
 from .timing import device_us
@@ -30,6 +31,29 @@ def products(lab: Lab) -> Found:
         errors[kind] = max(difference(cublas.gemm(*pair, precision=precision), exact) for pair in pairs)
     good = {kind: low <= errors[kind] <= high for kind, (low, high) in PRODUCTS.items()}
     return {"ok": all(good.values()), "relative_error": errors, "bounds": PRODUCTS}
+
+
+@check("layer with relu by cuBLASLt", 39)
+def layer_with_relu(lab: Lab) -> Found:
+    """relu(x @ weight.T + bias) by one launch beside product and kernel: values, NaN, and microseconds."""
+    outcome: Found = {"found": libcublas.lt_library() is not None}
+    timings: dict[str, Any] = {}
+    outcome["right"] = {name: cublaslt.is_right(0, np.dtype(dtype), relu) for name, dtype in FLOATS.items()}
+    for rows, width in ((8, 256), (128, 256), (4096, 1024)) if not lab.emulated else ((8, 16),):
+        x, weight, bias = lab.normal(rows, width), lab.normal(width, width), lab.normal(width)
+
+        def joined(x: Any = x, weight: Any = weight, bias: Any = bias) -> None:
+            cublaslt.linear_relu(x, weight, bias)
+
+        def apart(x: Any = x, weight: Any = weight, bias: Any = bias) -> None:
+            relu(cublas.gemm(x, weight.T), bias)
+
+        exact = np.maximum(x.get().astype(float) @ weight.get().astype(float).T + bias.get(), 0)
+        out = cublaslt.linear_relu(x, weight, bias)
+        outcome[f"error, {rows} x {width}"] = None if out is None else difference(out, exact)
+        timings[f"{rows} x {width}"] = {"one launch": device_us(lab, joined), "two": device_us(lab, apart)}
+    right = all(outcome["right"][name] for name in ("float32", "float16", "bfloat16"))
+    return {"ok": outcome["found"] and right, **outcome, "us": timings}
 
 
 @check("where keeps the dtype")

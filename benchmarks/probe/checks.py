@@ -15,8 +15,8 @@ ORDER = (
     "device", "reference counts of gradients", "where keeps the dtype", "capture of a ufunc and a RawKernel",
     "capture of ufunc, RawKernel and cuBLAS by ctypes", "private pool under capture", "copies as nodes of a graph",
     "capture of an optimizer step", "host time of an optimizer step", "copies overlap", "page-locked memory",
-    "prefetch of offloaded tensors", "products", "host time", *[f"kernel {file}" for file in kernels.FILES],
-    "ufuncs on tensors", "overlapping operands", "launches",
+    "prefetch of offloaded tensors", "products", "layer with relu by cuBLASLt", "host time",
+    *[f"kernel {file}" for file in kernels.FILES], "ufuncs on tensors", "overlapping operands", "launches",
     "watched allocations", "product added into a gradient", "batched linear algebra", "an illegal address",
 )  # fmt: skip
 

@@ -48,7 +48,11 @@ def cross_entropy(lab: Lab, x: np.ndarray) -> Pairs:
     target = np.arange(ROWS) * 7 % COLS
     there = kernels.Classes(lab.cp.asarray(target))
     loss, _ = kernels.cross_entropy(lab.cp.asarray(x), there, "mean")
-    return [(loss, kernel_references.cross_entropy(x, kernels.Classes(target), "mean")[0])]
+    expected, kept = kernel_references.cross_entropy(x, kernels.Classes(target), "mean")
+    one, zeros = lab.cp.ones((), "float32"), lab.cp.zeros((COLS,), "float32")
+    step = kernels.cross_entropy_step(lab.cp.asarray(x), zeros, there, one, "mean")
+    dx = kernel_references.cross_entropy_backward(np.ones((), np.float32), x, kernels.Classes(target), kept)
+    return [(loss, expected), (step.loss, expected), (step.dx, dx), (step.sums, dx.sum(0))]
 
 
 def layer_norm(lab: Lab, x: np.ndarray) -> Pairs:
@@ -109,6 +113,18 @@ def group(lab: Lab, x: np.ndarray) -> Pairs:
     return list(zip(outs, (x * y + np.float32(0.5), np.maximum(x - y, 0)), strict=True))
 
 
+def group_sums(lab: Lab, x: np.ndarray) -> Pairs:
+    a, b = element("a"), element("b")
+    program = lowered([a * b + 0.5, maximum(a - b, 0)], ["a", "b"], double=True)
+    y, kernel = np.ascontiguousarray(x[::-1]), kernels.GroupKernel(program, 0, 0, x.shape)
+    first, second = x * y + np.float32(0.5), np.maximum(x - y, 0)
+    pairs: Pairs = []
+    for by_column, sums in ((True, second.sum(0)), (False, second.sum())):
+        outs = kernels.SummingKernel(kernel, (0,), (1,), by_column)(lab.cp.asarray(x), lab.cp.asarray(y))
+        pairs += zip(outs, (first, np.asarray(sums)), strict=True)
+    return pairs
+
+
 def elementwise(lab: Lab, x: np.ndarray) -> Pairs:
     g, there = np.ascontiguousarray(x[::-1]), lab.cp.asarray(x)
     (out,), (dx,) = [kernels.elementwise(mish.family.cuda.applied(order), *arrays)
@@ -150,7 +166,7 @@ def second_order(lab: Lab, x: np.ndarray) -> Pairs:
 FILES = {
     f"{run.__name__}.cu": run
     for run in (bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather,
-                group, layer_norm, list_norm, quantize, random, recurrent, row_statistic, row_sum,
+                group, group_sums, layer_norm, list_norm, quantize, random, recurrent, row_statistic, row_sum,
                 second_order, softmax)
 }  # fmt: skip
 

@@ -40,13 +40,14 @@ template <int WIDTH> struct Share {
     }
 };
 
-// Sums over the threads that own the same columns, for the first row of the block (threadIdx.y == 0). All threads of
-// the block must call it, and a barrier must lie between two calls.
-template <int WIDTH, typename Sum> __device__ void add_rows_of_block(Sum (&sums)[WIDTH]) {
+// Sums over the threads that own the same columns, for the first of the rows that a block has, of `across` threads each.
+// All threads of the block must call it, and a barrier must lie between two calls.
+template <int WIDTH, typename Sum>
+__device__ void add_rows_of_block(Sum (&sums)[WIDTH], unsigned across = blockDim.x) {
     __shared__ Sum shared[WIDTH][THREADS];
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     for (int i = 0; i < WIDTH; ++i) shared[i][thread] = sums[i];
-    for (unsigned half = THREADS / 2; half >= blockDim.x; half /= 2) {
+    for (unsigned half = THREADS / 2; half >= across; half /= 2) {
         __syncthreads();
         if (thread < half)
             for (int i = 0; i < WIDTH; ++i) shared[i][thread] += shared[i][thread + half];

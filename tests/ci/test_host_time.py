@@ -17,7 +17,10 @@ LIMITS = {  # the counts of today but for calls, which may grow by 5 %
     "MLP, SGD, batch 128": (18, 22, 0, 0, 0, 0, 908),
     "MLP, Adam, batch 8": (18, 22, 0, 0, 0, 0, 953),
     "MLP, Adam, batch 128": (18, 22, 0, 0, 0, 0, 953),
+    "MLP, Adam, batch 8, compiled": (12, 15, 0, 0, 0, 0, 669),
     GRAPH: (4, 1, 0, 1, 0, 0, 130),  # two inputs, the graph, the loss; memory for the loss; one copy of numbers
+    "PINN": (146, 134, 0, 0, 0, 0, 3829),
+    "PINN, compiled": (60, 58, 0, 0, 0, 0, 1380),
     "Hessian, loop of grad": (269, 284, 0, 0, 0, 0, 9550),
     "Hessian, loop of grad, with backward": (1103, 966, 0, 0, 0, 0, 25600),
     "Hessian, vmap(hessian)": (29, 28, 0, 0, 0, 0, 4110),

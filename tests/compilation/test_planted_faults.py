@@ -226,7 +226,6 @@ ELSEWHERE = {
     "an argument is a float8 tensor": "test_refusals",
     "it needs the history of an argument": "test_refusals",
     "a result is a leaf that requires grad and was made by the call": "test_refusals",
-    "but numbers that differ from call to call": "dropout on CUDA: test_devices",
     "is used as a plain number": "test_dynamic, as the following ones",
     "saved-tensor hooks may decide by size": "",
     "a size inside of a transform": "",

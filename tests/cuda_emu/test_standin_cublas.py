@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cuda_emu.programs import found
 
-from autograd_gpu.backend.cuda.libcublas import SIGNATURES
+from autograd_gpu.backend.cuda.libcublas import LT_SIGNATURES, SIGNATURES
 
 pytestmark = [pytest.mark.emulated, pytest.mark.smoke]
 BYTES = 4 << 20
@@ -19,7 +19,7 @@ def library(cp):
     from cupy_backends.cuda.libs import cublas
 
     loaded = ctypes.CDLL(cublas.__file__)
-    for name, types in SIGNATURES.items():
+    for name, types in {**SIGNATURES, **LT_SIGNATURES}.items():
         getattr(loaded, name).argtypes = types
     return loaded
 
@@ -114,6 +114,67 @@ def test_what_ctypes_would_not_report(cp, library, handle, monkeypatch):
 def test_statuses(cp, library, handle):
     assert library.cublasSetWorkspace_v2(handle.number, handle.spaces[0].ptr + 16, BYTES // 2) == 7
     assert multiply(library, handle, m=-1) == 7
+
+
+# ---- cuBLASLt ------------------------------------------------------------------------------------------
+
+
+def lt_product(library, handle, space, epilogue=6, alignment=64, k=4):
+    """A descriptor with a bias, a layout of (4, k) matrices, an algorithm for them in a buffer, and its status."""
+
+    def made(kind, *given):
+        number = ctypes.c_void_p()
+        assert getattr(library, f"cublasLt{kind}Create")(ctypes.byref(number), *given) == 0
+        return number.value
+
+    def put(kind, target, attribute, value, of):
+        number = of(value)
+        size = ctypes.sizeof(number)
+        return getattr(library, f"cublasLt{kind}SetAttribute")(target, attribute, ctypes.addressof(number), size)
+
+    desc, layout, preference = made("MatmulDesc", 68, 0), made("MatrixLayout", 0, 4, k, 4), made("MatmulPreference")
+    assert put("MatmulDesc", desc, 7, epilogue, ctypes.c_uint32) == 0
+    assert put("MatmulDesc", desc, 8, handle.a.data.ptr, ctypes.c_uint64) == 0
+    assert put("MatmulDesc", desc, 8, 1, ctypes.c_uint32) == 7  # an address has eight bytes
+    assert put("MatmulPreference", preference, 1, BYTES, ctypes.c_uint64) == 0
+    for attribute in (5, 6, 7, 8):
+        assert put("MatmulPreference", preference, attribute, alignment, ctypes.c_uint32) == 0
+    results, count = (ctypes.c_uint64 * 12)(), ctypes.c_int()
+    pointers = [ctypes.addressof(x) for x in (results, count)]
+    status = library.cublasLtMatmulAlgoGetHeuristic(handle.number, desc, *[layout] * 4, preference, 1, *pointers)
+    assert library.cublasLtMatmulPreferenceDestroy(preference) == 0
+    return desc, layout, results, status
+
+
+def lt_multiply(library, handle, desc, layout, algorithm, c, size=BYTES):
+    one, a = ONE.ctypes.data, handle.a.data.ptr
+    zero = ONE[1:].ctypes.data
+    return library.cublasLtMatmul(
+        handle.number, desc, one, a, layout, a, layout, zero, c, layout, c, layout, ctypes.addressof(algorithm),
+        handle.spaces[0].ptr, size, handle.stream.ptr,
+    )  # fmt: skip
+
+
+def test_products_with_an_epilogue(cp, schedule, library, handle):
+    desc, layout, algorithm, status = lt_product(library, handle, 0)
+    assert status == 0
+    handle.stream.wait_event(cp.cuda.Stream.null.record())
+    assert lt_multiply(library, handle, desc, layout, algorithm, handle.c[0].data.ptr) == 0
+    handle.stream.synchronize()
+    assert handle.c[0].tolist() == [[5.0] * 4] * 4
+
+
+def test_mistakes_with_epilogues(cp, library, handle):
+    assert lt_product(library, handle, 0, epilogue=32)[-1] == 15  # gelu, which nobody here asks for
+    desc, layout, algorithm, _ = lt_product(library, handle, 0)
+    other = lt_product(library, handle, 0, k=2)[2]
+    assert lt_multiply(library, handle, desc, layout, other, handle.c[0].data.ptr) == 7  # made for another product
+    with found("HazardError", "is not aligned as was promised: 64"):
+        lt_multiply(library, handle, desc, layout, algorithm, handle.c[0].data.ptr + 4)
+    with found("HazardError", "the workspace of 16 bytes .* is not as was promised"):
+        lt_multiply(library, handle, desc, layout, algorithm, handle.c[0].data.ptr, 16)
+    with found("HazardError", "is no desc of cuBLASLt"):
+        lt_multiply(library, handle, layout, layout, algorithm, handle.c[0].data.ptr)
 
 
 def test_another_file_is_loaded_as_ever():

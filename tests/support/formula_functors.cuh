@@ -886,6 +886,20 @@ template <typename W> struct Group195cac8f9596 {
     }
 };
 
+// Of group_sums.cu.
+
+template <typename W> struct Group734e9b161446 {
+    static constexpr int INPUTS = 5, STRIDED = 2, SCALARS = 1, OUTPUTS = 4, SUMS = 2;
+    W unused;
+    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {
+        const W t6 = x[0] * x[1] * x[2] * W(-2) + x[3];
+        y[0] = x[0] * (W(1) - x[2] * x[2]);
+        y[1] = t6;
+        y[2] = quotient(x[3], exp(-x[3]) + W(1)) * x[4] - maximum(x[1], W(0.5));
+        y[3] = t6;
+    }
+};
+
 // Of foreach.cu.
 
 // x[0] = out, x[1] = a0

@@ -7,6 +7,7 @@ formula and derivative a float32 and a float64 instance that moves 16 bytes at a
 """
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 
 from list_kernels import FUNCTIONS, function_of
@@ -108,6 +109,14 @@ def group(strided=2, scalars=1):
     return cuda_code.group(program, strided, scalars), program
 
 
+@functools.cache
+def group_sums():
+    """The functor of the same group for group_sums.cu: two results are written, and two are summed."""
+    _, program = group()
+    first, second, third = program.outputs
+    return cuda_code.group(replace(program, outputs=(first, second, third, second)), 2, 1, sums=2)
+
+
 def list_functors():
     """The functors of foreach.cu."""
     listed = [function_of(*function) for function in FUNCTIONS]
@@ -120,6 +129,7 @@ def text():
     functors = [f for f in [*elementwise_functors(), *[f.functor for f, *_ in of_several()]] if f.text]
     parts = ["// Of bias_activation.cu, second_order.cu and recurrent.cu.\n", *[f.text for f in activation_functors()],
              "// Of elementwise.cu.\n", *[f.text for f in functors], "// Of group.cu.\n", group()[0].text,
+             "// Of group_sums.cu.\n", group_sums().text,
              "// Of foreach.cu.\n", *[f.text for f in list_functors()]]  # fmt: skip
     return "\n".join(parts)
 
@@ -135,6 +145,8 @@ def declare():
                 if name in ALL_TYPES or (dtype.itemsize > 2 and width > 1):
                     kernels.declare_elementwise(value_of(name, **attributes), dtype, width)
             kernels.declare_group(group()[0], dtype, width)
+            for by_column in (True, False):
+                kernels.declare_group_sums(group_sums(), dtype, width, by_column)
             for functor in activation_functors():
                 kernels.declare_bias_activation(functor, dtype, width)
                 if not functor.flat:

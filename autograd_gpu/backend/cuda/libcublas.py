@@ -30,9 +30,22 @@ SIGNATURES = {
     "cublasDgetrfBatched": _FACTORS,
 }  # fmt: skip
 
+# Of cuBLASLt, on which cuBLAS is built; the library that has them comes with it.
+LT_SIGNATURES = {
+    "cublasLtMatmulDescCreate": (ctypes.POINTER(_ADDRESS), _INT, _INT),
+    "cublasLtMatmulDescSetAttribute": (_ADDRESS, _INT, _ADDRESS, ctypes.c_size_t),
+    "cublasLtMatrixLayoutCreate": (ctypes.POINTER(_ADDRESS), _INT, ctypes.c_size_t, ctypes.c_size_t, _LONG),
+    "cublasLtMatmulPreferenceCreate": (ctypes.POINTER(_ADDRESS),),
+    "cublasLtMatmulPreferenceDestroy": (_ADDRESS,),
+    "cublasLtMatmulPreferenceSetAttribute": (_ADDRESS, _INT, _ADDRESS, ctypes.c_size_t),
+    "cublasLtMatmulAlgoGetHeuristic": (*[_ADDRESS] * 7, _INT, _ADDRESS, _ADDRESS),
+    "cublasLtMatmul": (*[_ADDRESS] * 14, ctypes.c_size_t, _ADDRESS),
+}  # fmt: skip
+
+NOT_SUPPORTED = 15
 _STATUS = {
     1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
-    13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
+    13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", NOT_SUPPORTED: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
 }  # fmt: skip
 _ADVICE = {
     1: "; no cuBLAS context could be made: is the driver as new as CUDA's libraries, and memory left on the device?",
@@ -45,8 +58,18 @@ _ADVICE = {
 @functools.cache
 def library() -> Any:
     """The library, with the types of the arguments of SIGNATURES."""
+    return _declared(SIGNATURES)
+
+
+@functools.cache
+def lt_library() -> Any:
+    """The same with cuBLASLt; None if it is not found behind CuPy's bindings."""
+    return _declared(LT_SIGNATURES) if all(hasattr(library(), name) for name in LT_SIGNATURES) else None
+
+
+def _declared(signatures: dict[str, tuple[Any, ...]]) -> Any:
     loaded = runtime.cublas_library()
-    for name, types in SIGNATURES.items():
+    for name, types in signatures.items():
         function = getattr(loaded, name)
         function.argtypes, function.restype = types, _INT
     return loaded
@@ -54,7 +77,7 @@ def library() -> Any:
 
 def call(name: str, *arguments: Any) -> None:
     """Calls the function `name`; RuntimeError if it fails."""
-    status = getattr(library(), name)(*arguments)
+    status = getattr(library() if name in SIGNATURES else lt_library(), name)(*arguments)
     if status:
         raise failure(name, status)
 

@@ -49,6 +49,7 @@ class Functor:
     lists: int = 0  # of foreach.cu
     strided: int = 0  # inputs of group.cu that are not dense
     scalars: int = 0  # inputs of group.cu that have one element
+    sums: int = 0  # outputs of group_sums.cu that are summed, the last ones
     from_result: bool = False
     flat: bool = False
 
@@ -71,23 +72,25 @@ def elementwise(name: str, outputs: Sequence[Expression], inputs: Sequence[str])
     return Functor(name, "\n".join(written), program.numbers, len(inputs), len(outputs))
 
 
-def group(program: Program, strided: int, scalars: int) -> Functor:
+def group(program: Program, strided: int, scalars: int, sums: int = 0) -> Functor:
     """The functor of group.cu for a joined program without numbers: so many of its inputs are strided, and the last
-    ones, so many, have one element.
+    ones, so many, have one element. With `sums` that of group_sums.cu, which sums the last outputs, so many.
 
     Its name follows from the program, so that equal groups are one kernel.
     """
-    digest = hashlib.sha256(f"{program.text} {strided} {scalars}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{program.text} {strided} {scalars}{f' {sums}' * (sums > 0)}".encode()).hexdigest()
     name = f"Group{digest[:12]}"
     inputs, outputs = len(program.inputs), len(program.outputs)
+    facts = f"int INPUTS = {inputs}, STRIDED = {strided}, SCALARS = {scalars}, OUTPUTS = {outputs}"
+    facts += f", SUMS = {sums}" * (sums > 0)
     lines, results = _statements(program, [f"x[{k}]" for k in range(inputs)], ())
     lines += [f"y[{k}] = {result};" for k, result in enumerate(results)]
     written = [
-        *_head(name, (), f"int INPUTS = {inputs}, STRIDED = {strided}, SCALARS = {scalars}, OUTPUTS = {outputs}"),
+        *_head(name, (), facts),
         "    __device__ void operator()(const W (&x)[INPUTS], W (&y)[OUTPUTS]) const {",
         *[f"        {line}" for line in lines], "    }", "};", "",
     ]  # fmt: skip
-    return Functor(name, "\n".join(written), (), inputs, outputs, strided=strided, scalars=scalars)
+    return Functor(name, "\n".join(written), (), inputs, outputs, strided=strided, scalars=scalars, sums=sums)
 
 
 def over_lists(name: str, outputs: Mapping[str, Expression], inputs: Sequence[str]) -> Functor:

@@ -22,7 +22,7 @@ from .bias_activation import (
 )
 from .column_sum import column_sum
 from .constants import HELD_TANGENTS, THREADS
-from .cross_entropy import cross_entropy, cross_entropy_backward
+from .cross_entropy import LossStep, cross_entropy, cross_entropy_backward, cross_entropy_step, suits_step
 from .dropout import dropout
 from .elementwise import declare_elementwise, elementwise
 from .foreach import ListFunction, declare_foreach, foreach, function_of, kinds_of, over, update_of
@@ -30,6 +30,7 @@ from .functors import WRITTEN, Applied, written
 from .gamma_slope import gamma_slope
 from .gather import gather, suits_gather
 from .group import MOST_IN_GROUP, GroupKernel, declare_group, group, group_shape
+from .group_sums import MOST_SUMS, MOST_WITH_SUMS, SummingKernel, declare_group_sums, suits_total
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import alike, contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -78,6 +79,8 @@ __all__ = [
     "INSTANCES",
     "LONGEST_ROW",
     "MOST_IN_GROUP",
+    "MOST_SUMS",
+    "MOST_WITH_SUMS",
     "OPTIONS",
     "THREADS",
     "VECTOR",
@@ -88,8 +91,10 @@ __all__ = [
     "GroupKernel",
     "Instance",
     "ListFunction",
+    "LossStep",
     "Mask",
     "Parameter",
+    "SummingKernel",
     "TensorLists",
     "activation_jet",
     "activation_jet_backward",
@@ -104,11 +109,13 @@ __all__ = [
     "counters_for",
     "cross_entropy",
     "cross_entropy_backward",
+    "cross_entropy_step",
     "declare_activation_jet",
     "declare_bias_activation",
     "declare_elementwise",
     "declare_foreach",
     "declare_group",
+    "declare_group_sums",
     "declare_rnn",
     "dequantize",
     "dropout",
@@ -160,6 +167,8 @@ __all__ = [
     "stream_form",
     "stream_groups",
     "suits_gather",
+    "suits_step",
+    "suits_total",
     "sum_tiles",
     "tensor_lists",
     "tiles",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ..arrays.dtypes import int32, int64, wide
 from ..arrays.loss_classes import Classes, CrossEntropySaved
@@ -10,7 +11,7 @@ from ..cuda import runtime
 from .constants import THREADS
 from .instances import C_NAMES, SIZE, Parameter, declare
 from .launcher import Array, c_name, check_array, launch, size
-from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, widest
+from .tiles import LONGEST_WALK, VECTOR, Launch, held_tiles, row_tiles, sum_tiles, widest
 
 FILE = "cross_entropy.cu"
 REDUCTIONS = ("none", "sum", "mean")  # the index is the reduction's code in the kernels
@@ -28,7 +29,8 @@ def _declare() -> None:
         read = [Parameter(param, "read", w, True) for param in CrossEntropySaved._fields]
         known, partials = Parameter("partials", "read", w), Parameter("partials", "write", w, True)
         options = Parameter("ignore_index", "scalar", int64), Parameter("smoothing", "scalar", w)
-        reduction, parts, blocks = [Parameter(param, "scalar", int32) for param in ("reduction", "parts", "blocks")]
+        numbers = [Parameter(param, "scalar", int32) for param in ("reduction", "parts", "blocks", "across")]
+        reduction, parts, blocks, across = numbers
         by_row = Parameter("g_by_row", "scalar", int32), Parameter("factor_by_row", "scalar", int32)
         for width in (VECTOR // dtype.itemsize, 1):
             forward = (x, *classes, out, *saved, partials, *options, reduction, *SIZE)
@@ -36,6 +38,10 @@ def _declare() -> None:
             types = f"{name}, {width}"
             declare(f"cross_entropy<{types}>", FILE, "cross_entropy", forward, types)
             declare(f"cross_entropy_backward<{types}>", FILE, "cross_entropy_backward", backward, types)
+            made = [Parameter(param, "write", dtype, param in ("x", "sums")) for param in ("x", "out", "dx", "sums")]
+            arrays = (Parameter("z", "read", dtype), Parameter("bias", "read", dtype, True), *classes, g, *made)
+            step = (*arrays, Parameter("kept", "write", w), *options, reduction, across, *SIZE)
+            declare(f"cross_entropy_step<{types}>", FILE, "cross_entropy_step", step, types)
         join = (x, *classes, known, out, *saved, *options, reduction, parts, *SIZE)
         total = (known, out, saved[3], reduction, blocks)
         declare(f"cross_entropy_join<{name}>", FILE, "cross_entropy_join", join, name)
@@ -96,6 +102,49 @@ def cross_entropy_backward(
     by_row = g.ndim > 0, saved.factor.ndim > 0
     launch(f"{label}<{c_type}, {width}>", shape, g, x, target, weight, *saved, dx, *by_row, *options, rows, cols)
     return dx
+
+
+class LossStep(NamedTuple):
+    """Results of `cross_entropy_step`: the loss, its gradient, the sums of that, and z + bias if it is needed."""
+
+    loss: Array
+    dx: Array
+    sums: Array | None
+    x: Array
+
+
+def cross_entropy_step(
+    z: Array, bias: Array | None, classes: Classes, g: Array, reduction: str, need: tuple[bool, bool] = (True, True),
+    dx: Array | None = None, x: Array | None = None,
+) -> LossStep:  # fmt: skip
+    """The loss of the logits z + bias, for which `suits_step` holds, and its gradient for the gradient g of the loss.
+
+    One launch, with the bits of `cross_entropy`, `cross_entropy_backward` and `column_sum` (of more rows than that sums
+    in one launch, its order of sums is another one). `need`: whether sums and z + bias are; the latter, and dx, may lie
+    over z.
+    """
+    label, empty, w = "cross_entropy_step", runtime.cupy().empty, wide(z.dtype)
+    dx = empty(z.shape, z.dtype) if dx is None else dx
+    if bias is None or not need[1]:
+        x = z if bias is None else dx
+    x = empty(z.shape, z.dtype) if x is None else x
+    c_type, rows, cols, width = _checked(label, z, classes, x, dx, bias)
+    for name, array, shape in (("g", g, ()), ("x", x, z.shape), ("dx", dx, z.shape), ("bias", bias, (cols,))):
+        if array is not None:
+            check_array(label, name, array, shape)
+    loss, sums = empty((), z.dtype), empty((cols,), z.dtype) if need[0] else None
+    shape = forward_tiles(rows, cols, width, z.itemsize, reduction)
+    across = sum_tiles(rows, cols, width, z.itemsize)[1][0]
+    target, weight, *options = classes
+    arrays = (z, bias, target, weight, g, None if bias is None else x, loss, dx, sums, empty((3 * rows + 1,), w))
+    launch(f"{label}<{c_type}, {width}>", shape, *arrays, *options, REDUCTIONS.index(reduction), across, rows, cols)
+    return LossStep(loss, dx, sums, x)
+
+
+def suits_step(shape: tuple[int, ...], itemsize: int, reduction: str) -> bool:
+    """Whether one block computes the loss of logits of this shape."""
+    rows, cols = math.prod(shape[:-1]), shape[-1]
+    return 0 < rows * cols * itemsize <= ONE_BLOCK and reduction != "none"
 
 
 def forward_tiles(rows: int, cols: int, width: int, itemsize: int, reduction: str) -> Launch:

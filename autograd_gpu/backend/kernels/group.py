@@ -59,9 +59,14 @@ def row_and_column(strides: tuple[int, ...], own: tuple[int, ...], shape: tuple[
     return rows[-1][1] if rows else 0, steps[-1]
 
 
-def packed_arrays(functor: Functor, arrays: Sequence[Array], results: Sequence[Array]) -> np.ndarray:
-    """What the kernel reads of its arrays; those that are read are dense, strided, then of one element."""
-    shape, itemsize = results[0].shape or (1,), results[0].itemsize
+def packed_arrays(
+    functor: Functor, arrays: Sequence[Array], results: Sequence[Array], shape: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """What the kernel reads of its arrays; those that are read are dense, strided, then of one element.
+
+    `shape` is that of what is computed, by default that of the first result.
+    """
+    shape, itemsize = (results[0].shape if shape is None else shape) or (1,), results[0].itemsize
     packed = np.zeros((1,), addresses_parameter(len(arrays) + len(results), functor.strided).dtype)
     packed["at"][0] = [a.data.ptr for a in (*arrays, *results)]
     packed["cols"] = shape[-1]
@@ -77,15 +82,25 @@ def group(
 ) -> list[Array]:
     """The outputs, of `shape`, for arrays of one dtype: dense ones of that shape, strided ones that broadcast to it,
     and some of one element. None is a new array."""
-    xp, x = runtime.cupy(), arrays[0]
-    dense = len(arrays) - functor.scalars - functor.strided
-    arrays = [contiguous(a) if k < dense else _with_rows(xp, a, shape) for k, a in enumerate(arrays)]
-    results = [xp.empty(shape, x.dtype) if out is None else out for out in outs]
-    size, width = results[0].size, VECTOR // x.dtype.itemsize
-    width = width if size % width == 0 and aligned(*arrays[:dense], *results) else 1
+    x, arrays = arrays[0], readable(functor, arrays, shape)
+    results = [runtime.cupy().empty(shape, x.dtype) if out is None else out for out in outs]
+    size = results[0].size
+    width = widest_strip(size, functor, arrays, results)
     instance, packed = declare_group(functor, x.dtype, width), packed_arrays(functor, arrays, results)
     launch(instance, group_shape(size, width), packed, size, label="group")
     return results
+
+
+def readable(functor: Functor, arrays: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
+    """The arrays as a kernel takes them: the first ones dense, the others by rows and columns."""
+    dense = len(arrays) - functor.scalars - functor.strided
+    return [contiguous(a) if k < dense else _with_rows(runtime.cupy(), a, shape) for k, a in enumerate(arrays)]
+
+
+def widest_strip(size: int, functor: Functor, arrays: Sequence[Array], results: Sequence[Array]) -> int:
+    """The elements that a thread moves at once: 16 bytes' worth if `size`, of a row or of all, and addresses allow."""
+    width, dense = VECTOR // arrays[0].dtype.itemsize, len(arrays) - functor.scalars - functor.strided
+    return width if size % width == 0 and aligned(*arrays[:dense], *results) else 1
 
 
 def _with_rows(xp: Any, a: Array, shape: tuple[int, ...]) -> Array:
@@ -101,7 +116,8 @@ class GroupKernel:
     """
 
     def __init__(self, program: Program, strided: int, scalars: int, shape: tuple[int, ...]) -> None:
-        self.functor, self.shape = cuda_code.group(program, strided, scalars), shape
+        self.program, self.shape = program, shape
+        self.functor = cuda_code.group(program, strided, scalars)
 
     def becomes(self, tell: Callable[[Any], None]) -> None:
         """Nothing takes the place of this object."""

@@ -39,7 +39,8 @@ def common(trace: Trace) -> list[Node]:
 
 def _key(node: Call, ages: dict[int, int]) -> Any:
     args = [(_identity(a), ages.get(a.root, 0)) if isinstance(a, Value) else (type(a), repr(a)) for a in node.args]
-    options = tuple([(name, type(x), x if x.__hash__ else repr(x)) for name, x in node.attributes.items()])
+    named = {name: id(x) if isinstance(x, Value) else x for name, x in node.attributes.items()}
+    options = tuple([(name, type(x), x if x.__hash__ else repr(x)) for name, x in named.items()])
     key = (node.op.name, tuple(args), repr(options), options, node.phase == OUTSIDE, node.region)
     hash(key)
     return key

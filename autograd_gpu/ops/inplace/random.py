@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import backend
 from ...backend.arrays import dtypes
-from ...core.extend import Tensor, as_number, as_numbers, drawn, in_transform, method, wrap
+from ...core.extend import Tensor, as_number, as_numbers, drawn, in_transform, method, tracer, wrap
 from ...random import Generator, bernoulli_mask
 from ...random.factories import floats
 from ...random.generator import source
@@ -32,12 +32,18 @@ def _prepare(name: str, x: Tensor, generator: Generator | None, floating: bool =
     return source(x.device, generator), recorded
 
 
-def _under_vmap(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`function`, which inside of a transform fills a new tensor as vmap's `randomness` says, and copies it into x."""
+def _is_noted() -> bool:
+    """Whether what is drawn is no matter of x alone: in a transform, and in a call that is compiled."""
+    return in_transform() or tracer() is not None
+
+
+def _noted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function`, which inside of a transform fills a new tensor as vmap's `randomness` says, and copies it into x; so
+    does a call that is compiled, which draws anew at each replay."""
 
     @functools.wraps(function)
     def filling(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not in_transform():
+        if not _is_noted():
             return function(x, *args, **kwargs)
         home, dtype = x.device, x.dtype
 
@@ -62,7 +68,7 @@ def _positive(name: str, what: str, value: float) -> None:
 
 
 @method()
-@_under_vmap
+@_noted
 def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with normally distributed numbers.
 
@@ -77,7 +83,7 @@ def normal_(x: Tensor, mean: float = 0, std: float = 1, *, generator: Generator 
 
 
 @method()
-@_under_vmap
+@_noted
 def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with numbers uniform on [start, to).
 
@@ -92,7 +98,7 @@ def uniform_(x: Tensor, start: float = 0, to: float = 1, *, generator: Generator
 
 
 @method()
-@_under_vmap
+@_noted
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with numbers of density lambd * exp(-lambd * x).
 
@@ -106,7 +112,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
 
 
 @method()
-@_under_vmap
+@_noted
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fills x with exp of normally distributed numbers; mean and std are those of the logarithm.
 
@@ -121,7 +127,7 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
 
 
 @method()
-@_under_vmap
+@_noted
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fills x with numbers of density sigma / (pi * ((x - median) ** 2 + sigma ** 2)).
 
@@ -138,7 +144,7 @@ def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Genera
 # ---- discrete -----------------------------------------------------------------------------------------
 
 
-@_under_vmap
+@_noted
 def _fill_with_bernoulli(x: Tensor, p: Any, generator: Generator | None) -> Tensor:
     stream, recorded = _prepare("bernoulli_", x, generator, floating=False)
     if isinstance(p, Tensor):
@@ -155,13 +161,13 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -
     >>> ag.zeros(2).bernoulli_(1.0)
     tensor([1., 1.])
     """
-    if isinstance(p, Tensor) and in_transform():
+    if isinstance(p, Tensor) and _is_noted():
         return x.copy_(random_bernoulli(p.detach().expand(x.shape), generator))
     return _fill_with_bernoulli(x, p, generator)
 
 
 @method()
-@_under_vmap
+@_noted
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fills x with the number of trials of probability p up to the first success, 1 or more.
 
@@ -185,7 +191,7 @@ def _largest(dtype: np.dtype) -> int:
 
 
 @method()
-@_under_vmap
+@_noted
 def random_(
     x: Tensor, start: int | None = None, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:  # fmt: skip

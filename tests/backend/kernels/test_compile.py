@@ -183,7 +183,7 @@ def test_wide_instances_move_sixteen_bytes_at_once(ptx):
             moves = [move for move in moves if not re.search(r"global\.nc\.[fb](32|64)$", move)]
         if any(parameter.name == "live" for parameter in kernels.INSTANCES[name].parameters):  # seed and counter
             moves = [move for move in moves if move != "ld.global.u64"]
-        if name.startswith("group<"):  # scalars
+        if name.startswith("group"):  # scalars, rows and columns
             moves = [move for move in moves if not re.search(r"global\.[bfu](16|32|64)$", move)]
         at_once = [bool(re.search(r"\.v4\.[bfu]32$|\.v2\.[bfu]64$", move)) for move in moves]
         if NARROW.match(name):

@@ -205,3 +205,71 @@ def test_no_race_and_no_undefined_behaviour(dtype, reduction, offset, check):
         assert_same(result, forward(x, classes, reduction, offset)[0])
         g = np.ones(result.shape, dtype)
         assert_same(backward(g, x, classes, kept, offset, check=check), backward(g, x, classes, kept, offset))
+
+
+# ---- a step in one launch ------------------------------------------------------------------------------
+
+
+def step(z, bias, g, classes, reduction="mean", offset=0, in_place=True, **how):
+    """What `cross_entropy_step` launches: the loss, dx, its column sums, and z + bias if it has memory of its own."""
+    (rows, cols), width, w, dtype = z.shape, width_of(z, offset), kernels.wide(z.dtype), z.dtype
+    shape = forward_tiles(rows, cols, width, z.itemsize, reduction)
+    across = kernels.sum_tiles(rows, cols, width, z.itemsize)[1][0]
+    weight = None if classes.weight is None else Placed(classes.weight)
+    logits, out, sums, kept = Placed(z, offset), unset((), dtype), unset((cols,), dtype), unset((3 * rows + 1,), w)
+    dx = logits if in_place else unset(z.shape, dtype, offset)
+    x = None if bias is None else dx if in_place else unset(z.shape, dtype, offset)
+    added = None if bias is None else Placed(bias, offset)
+    arrays = logits, added, Placed(classes.target), weight, Placed(g), x, out, dx, sums, kept
+    numbers = classes.ignore_index, classes.smoothing, REDUCTIONS.index(reduction), across, rows, cols
+    name = f"cross_entropy_step<{kernels.C_NAMES[dtype]}, {width}>"
+    emulated.launch(name, shape, *arrays, *numbers, **how)
+    return [array.result() for array in (out, dx, sums, *[x] * (bias is not None and not in_place))]
+
+
+def parts_of_a_step(z, bias, g, classes, reduction="mean", offset=0):
+    """The same by the kernels that compute its parts."""
+    x = z if bias is None else (z.astype(kernels.wide(z.dtype)) + bias).astype(z.dtype)
+    loss, kept = forward(x, classes, reduction, offset)
+    dx, (rows, cols), width = backward(g, x, classes, kept, offset), x.shape, width_of(x, offset)
+    out, name = unset((cols,), x.dtype, offset), kernels.C_NAMES[x.dtype]
+    (across, _), block = kernels.sum_tiles(rows, cols, width, x.itemsize, stages=1)
+    summing, arrays = f"column_sum<{name}, {name}, {width}>", (Placed(dx, offset), out, None)
+    emulated.launch(summing, ((across, 1), block), *arrays, rows, cols)
+    return [loss, dx, out.result(), x]
+
+
+def draw_step(shape, dtype, weighed=False, smoothing=0.0):
+    z, classes = draw(shape, dtype, weighed, smoothing)
+    return z, quarters(shape[1:], dtype), quarters((), dtype), classes
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 1), (8, 10), (37, 24), (300, 3), (2, 2001), (800, 5)], ids=str)
+def test_a_step_has_the_bits_of_its_parts(dtype, shape, offset, order):
+    for weighed, smoothing, reduction in ((False, 0.0, "mean"), (True, 0.25, "sum")):
+        z, bias, g, classes = draw_step(shape, dtype, weighed, smoothing)
+        for added in (bias, None):
+            expected = parts_of_a_step(z, added, g, classes, reduction, offset)
+            for in_place in (True, False):
+                made = step(z, added, g, classes, reduction, offset, in_place, order=order)
+                for one, other in zip(made, expected, strict=False):
+                    assert_same(one, other)
+
+
+@pytest.mark.parametrize("check", ["races", "undefined"])
+def test_no_race_in_a_step(check):
+    for shape in ((8, 10), (300, 3), (37, 24), (2, 2001)):
+        step(*draw_step(shape, np.dtype("float32"), True, 0.25), check=check)
+
+
+def test_special_values_in_a_step(dtype):
+    """NaN, infinities, a class out of range, and rows that are all ignored: as the parts."""
+    z, bias, g, classes = draw_step((6, 24), dtype)
+    z[0, 1], z[1, 2], z[2, 0], bias[3] = np.nan, np.inf, -np.inf, -0.0
+    for target in ([0, 2, 0, 24, -1, 1], [-100] * 6, [-100, -100, -100, 1, 0, 5]):
+        there = classes._replace(target=np.array(target))
+        expected = parts_of_a_step(z, bias, g, there)
+        for one, other in zip(step(z, bias, g, there, in_place=False), expected, strict=True):
+            np.testing.assert_array_equal(one.astype(float), other.astype(float))

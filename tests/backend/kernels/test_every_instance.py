@@ -8,6 +8,7 @@ import itertools
 import math
 import re
 from collections import defaultdict
+from types import SimpleNamespace
 
 import formula_functors as functors
 import kernel_references as references
@@ -49,8 +50,8 @@ GROUPS = defaultdict(set)
 for instance in kernels.INSTANCES:
     GROUPS[group_of(instance)].add(instance)
 PLAIN = (
-    "cross_entropy.cu", "dropout.cu", "elementwise.cu", "group.cu", "list_norm.cu", "recurrent.cu", "row_statistic.cu",
-    "second_order.cu", "softmax.cu",
+    "cross_entropy.cu", "dropout.cu", "elementwise.cu", "group.cu", "group_sums.cu", "list_norm.cu", "recurrent.cu",
+    "row_statistic.cu", "second_order.cu", "softmax.cu",
 )  # fmt: skip
 EMULATED = {(file, "float", "") for file in PLAIN}
 EMULATED |= {(file, "float", "Silu") for file in ("bias_activation.cu", "second_order.cu")}
@@ -133,6 +134,19 @@ def group(on, dtype, _):
         near(results, references.group(*arrays), dtype)
 
 
+def group_sums(on, dtype, _):
+    kernel = SimpleNamespace(program=functors.group()[1], functor=functors.group()[0])
+    for shape in PAIR:
+        arrays = [*(normal(dtype, *shape) for _ in range(2)), normal(dtype, shape[-1]), normal(dtype, shape[0], 1),
+                  normal(dtype, 1)]
+        kernel.shape = shape
+        expected = references.group(*[a.astype(kernels.wide(dtype)) for a in arrays])
+        for by_column in (True, False):
+            results = kernels.SummingKernel(kernel, (0, 1), (2, 1), by_column)(*[on(a) for a in arrays])
+            sums = [r.sum(0) if by_column else r.sum() for r in (expected[2], expected[1])]
+            near(results, [np.asarray(r).astype(dtype) for r in (*expected[:2], *sums)], dtype, 10)
+
+
 def gather(on, _, functor):
     for dtype in ("int8", "float16", "float32", "float64"):
         x, index = np.arange(24).astype(dtype).reshape(2, 3, 4), np.random.randint(0, 3, (2, 5, 4))
@@ -203,7 +217,11 @@ def cross_entropy(on, dtype, _):
         near([loss], [expected], dtype)
         g = np.ones(expected.shape, dtype)
         result = kernels.cross_entropy_backward(on(g), on(x), there, kept)
-        near([result], [references.cross_entropy_backward(g, x, classes, known)], dtype)
+        gradient = references.cross_entropy_backward(g, x, classes, known)
+        near([result], [gradient], dtype)
+        if kernels.suits_step(shape, dtype.itemsize, reduction):
+            made = kernels.cross_entropy_step(on(x), on(np.zeros(shape[1], dtype)), there, on(g), reduction)
+            near(made[:3], [expected, gradient, gradient.astype(kernels.wide(dtype)).sum(0).astype(dtype)], dtype)
         loss, factor = kernels.nll(on(x), there, reduction)
         expected, known = references.nll(x, classes, reduction)
         near([loss], [expected], dtype)
@@ -308,8 +326,8 @@ def recurrent(on, dtype, _):
 
 
 FAMILIES = [
-    bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather, group, layer_norm,
-    list_norm, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
+    bias_activation, column_sum, cross_entropy, dropout, elementwise, foreach, gamma_slope, gather, group, group_sums,
+    layer_norm, list_norm, quantize, random, recurrent, row_statistic, row_sum, second_order, softmax,
 ]  # fmt: skip
 RUNS = {f"{family.__name__}.cu": family for family in FAMILIES}
 

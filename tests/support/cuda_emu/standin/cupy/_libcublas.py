@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _cublas
+from . import _cublas, _cublaslt
 from ._cublas import CUBLASError
 from ._errors import CUDARuntimeError, HazardError
 from ._handles import Handle, create, destroy, of, used
@@ -125,6 +125,14 @@ _FUNCTIONS = {
     ),
     "cublasSgetrfBatched": (_FACTORS, _getrf("f4")),
     "cublasDgetrfBatched": (_FACTORS, _getrf("f8")),
+    "cublasLtMatmulDescCreate": ((ctypes.POINTER(_P), _I, _I), _cublaslt.create("desc")),
+    "cublasLtMatmulDescSetAttribute": ((_P, _I, _P, _S), _cublaslt.set_attribute("desc")),
+    "cublasLtMatrixLayoutCreate": ((ctypes.POINTER(_P), _I, _S, _S, _L), _cublaslt.create("layout")),
+    "cublasLtMatmulPreferenceCreate": ((ctypes.POINTER(_P),), _cublaslt.create("preference")),
+    "cublasLtMatmulPreferenceDestroy": ((_P,), _cublaslt.destroy),
+    "cublasLtMatmulPreferenceSetAttribute": ((_P, _I, _P, _S), _cublaslt.set_attribute("preference")),
+    "cublasLtMatmulAlgoGetHeuristic": ((*[_P] * 7, _I, _P, _P), _cublaslt.heuristic),
+    "cublasLtMatmul": ((*[_P] * 14, _S, _P), _cublaslt.matmul),
 }  # fmt: skip
 LIBRARY = SimpleNamespace(**{name: Function(name, types, run) for name, (types, run) in _FUNCTIONS.items()})
 

@@ -1,0 +1,124 @@
+"""group_sums.cu with the functor of a group, emulated: shapes, orders, parts, in place, special values; references."""
+
+from types import SimpleNamespace
+
+import emulated
+import formula_functors as functors
+import kernel_references as references
+import numpy as np
+import pytest
+from emulated import ORDERS, Placed, assert_close, assert_same, quarters, unset
+
+from autograd_gpu.backend import kernels
+from autograd_gpu.backend.kernels.group import packed_arrays
+
+functors.declare()
+pytestmark = [pytest.mark.cpu, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+CLOSE = {"float64": 1e-13, "float32": 4e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+SHAPES = [(1, 1), (1, 8), (37, 24), (40, 45), (300, 3), (3, 520), (4300, 8)]  # the last one in several parts
+
+
+def on_device(array):
+    """An array with what `packed_arrays` asks of CuPy's."""
+    return SimpleNamespace(data=SimpleNamespace(ptr=array.ctypes.data), shape=array.shape, strides=array.strides,
+                           itemsize=array.itemsize)  # fmt: skip
+
+
+def operands(shape, dtype):
+    """Two dense arrays, a row, a column, and one of one element."""
+    whole = [quarters(shape, dtype) for _ in range(2)]
+    return [*whole, quarters(shape[1:], dtype), quarters((shape[0], 1), dtype), quarters((1,), dtype)]
+
+
+def run(arrays, by_column=True, offset=0, in_place=False, divisor=1, parts=None, **how):
+    """What backend/kernels/group_sums.py launches: two results and two sums."""
+    functor, x = functors.group_sums(), arrays[0]
+    (rows, cols), wide = x.shape, kernels.wide(x.dtype)
+    placed = [Placed(a, offset) for a in arrays]
+    written = placed[:2] if in_place else [unset(x.shape, x.dtype, offset) for _ in range(2)]
+    sums = [unset((cols,) if by_column else (), x.dtype) for _ in range(2)]
+    width = emulated.width_of(x if by_column else x.reshape(-1), offset)
+    packed = packed_arrays(functor, *([on_device(p.array) for p in several] for several in (placed, [*written, *sums])),
+                           x.shape)  # fmt: skip
+    name = kernels.declare_group_sums(functor, x.dtype, width, by_column)
+    if not by_column:
+        emulated.launch(name, ((1, 1), (kernels.THREADS, 1)), packed, divisor, x.size, **how)
+        return [out.result() for out in (*written, *sums)]
+    (across, usual), block = kernels.sum_tiles(rows, cols, width, x.itemsize)
+    parts = parts or usual
+    partials = unset((2, parts, cols), wide) if parts > 1 else None
+    emulated.launch(name, ((across, parts), block), packed, partials, rows, cols, **how)
+    made = [out.result() for out in written]
+    return made + ([*partials.result().sum(1).astype(x.dtype)] if parts > 1 else [out.result() for out in sums])
+
+
+def expected(arrays, by_column=True, divisor=1):
+    first, second, third = references.group(*[a.astype(kernels.wide(a.dtype)) for a in arrays])
+    sums = [r.sum(0) if by_column else np.asarray(r.sum() / divisor) for r in (third, second)]
+    return [r.astype(arrays[0].dtype) for r in (first, second, *sums)], max(len(first) ** 0.5, 1)
+
+
+def compare(made, arrays, **options):
+    wanted, terms = expected(arrays, **options)
+    tolerance = CLOSE[str(arrays[0].dtype)]
+    for one, other in zip(made, wanted, strict=True):
+        assert_close(one, other, tolerance * 10, tolerance * 10 * terms)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_of_columns_and_of_all(dtype, shape, offset, order):
+    arrays = operands(shape, dtype)
+    compare(run(arrays, True, offset, order=order), arrays)
+    compare(run(arrays, False, offset, divisor=arrays[0].size, order=order), arrays, by_column=False,
+            divisor=arrays[0].size)  # fmt: skip
+
+
+@pytest.mark.parametrize("by_column", [True, False])
+def test_orders_and_places_give_the_same_bits(dtype, by_column):
+    arrays = operands((300, 24), dtype)
+    first = run(arrays, by_column)
+    for how in (*({"order": order} for order in ORDERS[1:]), {"in_place": True}):
+        for one, other in zip(run(arrays, by_column, **how), first, strict=True):
+            assert_same(one, other)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_parts(dtype, parts):
+    """Also with parts that have no row of their own."""
+    for rows in (1, 70):
+        arrays = operands((rows, 24), dtype)
+        compare(run(arrays, parts=parts), arrays)
+
+
+@pytest.mark.parametrize("check", ["races", "undefined"])
+def test_no_race(check):
+    for by_column in (True, False):
+        for shape in ((37, 24), (40, 45)):
+            run(operands(shape, np.dtype("float32")), by_column, in_place=True, check=check)
+    run(operands((70, 24), np.dtype("float32")), parts=3, check=check)
+
+
+def test_special_values():
+    values = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -3.0, 90.0])
+    for number in values:
+        arrays = operands((6, 8), np.dtype("float32"))
+        arrays[0][2, 3] = arrays[1][1, 2] = arrays[3][4, 0] = number
+        compare(run(arrays), arrays)
+
+
+def test_every_array_is_moved_once():
+    """The difference of two launches of one grid leaves out what a thread reads once, and the sums."""
+    functor, moved = functors.group_sums(), []
+    name = kernels.declare_group_sums(functor, np.dtype("float32"), 4, True)
+    for rows in (64, 128):
+        arrays = [Placed(a) for a in operands((rows, 64), np.dtype("float32"))]
+        outs = [*(unset((rows, 64), np.float32) for _ in range(2)), *(unset((64,), np.float32) for _ in range(2))]
+        there = [[on_device(p.array) for p in several] for several in (arrays, outs)]
+        packed = packed_arrays(functor, *there, (rows, 64))
+        emulated.launch(name, kernels.sum_tiles(64, 64, 4, 4), packed, None, rows, 64, check="races")
+        moved.append(emulated.compiled("group_sums.cu", "races").kernels[name].traffic())
+    read, written = np.subtract(moved[1], moved[0])
+    rows_and_columns = 2 * 4 * 64 * 64  # a row and a column are read by element, from the cache
+    assert (read, written) == (2 * 4 * 64 * 64 + rows_and_columns, 2 * 4 * 64 * 64)

@@ -1,0 +1,126 @@
+"""Groups on CUDA, with sums at their end: shapes, layouts, broadcasts and special values against eager code."""
+
+import numpy as np
+import pytest
+from compiled_groups import groups_of
+from formula_bits import SPECIAL
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autograd_gpu as ag
+from autograd_gpu.backend.kernels import GroupKernel, SummingKernel
+
+pytestmark = pytest.mark.cuda
+LAYOUTS = {
+    "dense": lambda x: x.clone(), "strided": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "transposed": lambda x: x.mT.contiguous().mT, "expanded": lambda x: x[..., :1].expand(x.shape),
+}  # fmt: skip
+FUNCTIONS = {
+    "arithmetic": lambda x, y: ((x * y + 1) * x.abs(), (x - y) * 0.5),
+    "choices": lambda x, y: ag.where(x > y, x * 2, y - 1).maximum(x * y),
+    "sum of columns": lambda x, y: ((x * y + 1).sum(0), x * y),
+    "sums of columns": lambda x, y: ((x * y + 1).sum(0), (x - y).square().sum(0)),
+    "mean": lambda x, y: (((x - y) ** 2).mean(), x - y),
+}  # fmt: skip
+NUMBERS = [s for s in SPECIAL if s == 0 or not abs(s) < 1e-30]  # CUDA flushes subnormal numbers
+COMPILED = {name: ag.compile(f, fullgraph=True) for name, f in FUNCTIONS.items()}
+
+
+def compared(made, expected):
+    """Values to a few units in the last place of what is summed; NaN, infinities and the sign of zeros."""
+    several = isinstance(made, tuple)
+    for one, other in zip(made if several else [made], expected if several else [expected], strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        a, b = (t.cpu().double().numpy() for t in (one, other))
+        np.testing.assert_allclose(a, b, 2e-5, 2e-5 * max(np.abs(b[np.isfinite(b)]).max(initial=1), 1))
+        zero = (a == 0) & (b == 0)
+        if one.ndim:
+            np.testing.assert_array_equal(np.signbit(a[zero]), np.signbit(b[zero]))
+
+
+@pytest.mark.more
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.sampled_from([*FUNCTIONS]), st.sampled_from([(0, 4), (3, 0), (1, 1), (3, 5), (16, 8), (33, 12), (1100, 4)]),
+    st.lists(st.sampled_from([*LAYOUTS]), min_size=2, max_size=2), st.sampled_from(["same", "number", "row", "column"]),
+    st.integers(0, 99), st.booleans(),
+)  # fmt: skip
+def test_groups_against_eager_code(name, shape, layouts, other, seed, special):
+    random = np.random.default_rng(seed)
+    second = {"same": shape, "number": (), "row": shape[-1:], "column": (*shape[:-1], 1)}[other]
+    tensors = []
+    for size, layout in zip((shape, second), layouts, strict=True):
+        array = np.asarray(random.normal(size=size)).astype("f4")
+        if special and array.size:
+            array.reshape(-1)[random.integers(0, array.size)] = random.choice(NUMBERS)
+        x = ag.tensor(array, device="cuda")
+        tensors.append(LAYOUTS[layout](x) if x.ndim == 2 and x.numel() else x)
+    compiled = COMPILED[name]
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name](*tensors)
+        for _ in range(3):
+            made = compiled(*tensors)
+        compared(made, expected)
+
+
+def sums_in(compiled):
+    codes = [group.code for group in groups_of(compiled)]
+    return [code.functor.sums for code in codes if isinstance(code, (GroupKernel, SummingKernel))]
+
+
+@pytest.mark.parametrize(("f", "shape", "sums", "launched"), [
+    (FUNCTIONS["sum of columns"], (37, 24), [1], {"group": 1}),
+    (FUNCTIONS["sums of columns"], (37, 24), [2], {"group": 1}),
+    (lambda x, y: (x * y + 1).sum(0), (2100, 8), [1], {"group": 1, "column_sum": 1}),  # in parts
+    (FUNCTIONS["mean"], (37, 24), [1], {"group": 1}),
+    (lambda x, y: (x * y + 1).sum(), (40,), [1], {"group": 1}),
+    (lambda x, y: (x * y + 1).sum(1), (37, 24), [0], {"group": 1}),  # of rows
+    (lambda x, y: ((x * y + 1).sum(0), (x * y + 2).mean()), (37, 24), [1], {"group": 1}),  # one kind, the other apart
+    (lambda x, y: tuple((x * y + k).sum(0) for k in range(3)), (37, 24), [0], {"group": 1}),  # there is no room for
+    (lambda x, y: (x * y + 1).mean(), (400, 50), [0], {"group": 1}),  # too many elements for one block
+], ids=["column", "columns", "parts", "mean", "total", "rows", "two kinds", "three", "many"])  # fmt: skip
+def test_which_sums_join_a_group(f, shape, sums, launched):
+    x, y = (ag.tensor(np.random.default_rng(k).normal(size=shape).astype("f4"), device="cuda") for k in (1, 2))
+    compiled = ag.compile(f, fullgraph=True)
+    for _ in range(3):
+        compared(compiled(x, y), f(x, y))
+    assert sums_in(compiled) == sums
+    with ag.profiler.count() as counted:
+        compiled(x, y)
+    assert {name: counted.launches.get(name) for name in launched} == launched
+
+
+def test_a_summed_result_that_is_read_elsewhere_is_written():
+    def f(x, y):
+        z = x * y + 1
+        return z.sum(0), z @ y.mT
+
+    x, y = (ag.tensor(np.random.default_rng(k).normal(size=(5, 8)).astype("f4"), device="cuda") for k in (1, 2))
+    compiled = ag.compile(f, fullgraph=True)
+    for _ in range(3):
+        compared(compiled(x, y), f(x, y))
+    (group,) = groups_of(compiled)
+    assert [v.shape for v in group.outs] == [(5, 8), (8,)]
+
+
+def test_what_is_written_to_later_is_summed_before():
+    def f(x, y):
+        z = x * y + 1
+        total = z.sum(0)
+        total.add_(1)
+        return total, z * 2
+
+    x, y = (ag.tensor(np.random.default_rng(k).normal(size=(5, 8)).astype("f4"), device="cuda") for k in (1, 2))
+    compiled = ag.compile(f, fullgraph=True)
+    for _ in range(3):
+        compared(compiled(x, y), f(x, y))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_half_types_are_summed_before_they_are_rounded(mode):
+    x, y = (ag.tensor(np.random.default_rng(k).normal(size=(300, 8)), dtype=ag.float16, device="cuda") for k in (1, 2))
+    compiled = ag.compile(FUNCTIONS["sum of columns"], fullgraph=True, mode=mode)
+    for _ in range(6):
+        total, _ = compiled(x, y)
+    exact = (x.cpu().double() * y.cpu().double() + 1).sum(0)
+    np.testing.assert_allclose(total.cpu().double().numpy(), exact.numpy(), 1e-3)
