@@ -32,6 +32,8 @@ UFUNCS = {
 }  # fmt: skip
 # Activations that are one ufunc, with its second operand.
 ACTIVATING: dict[str, tuple[str, float | None]] = {"relu": ("maximum", 0.0), "tanh": ("tanh", None)}
+PRODUCTS = frozenset(("gemm", "matmul", "mm", "linear"))
+SUMS = frozenset(("sum_to", "sum"))  # of a matrix over its rows, where they have an emitter
 # Ops whose results are new memory, which nobody else knows.
 FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
                    "packed_codes", "packed_scaled", "unpacked"))
@@ -193,7 +195,7 @@ class _Product:
         return Emitter(write, [out], [], scratch, [self.shape], threads)
 
 
-def _product(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | None:
+def product_of(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | None:
     """The product, or None if it is none of two matrices, is summed by blocks, or may be divided among threads."""
     if not _alike(a, b, out) or len(a.shape) != 2 or len(b.shape) != 2 or not _is_dense(out):
         return None
@@ -212,7 +214,7 @@ def _product(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | N
 
 def _gemm(node: Call) -> Emitter | None:
     (a, b), (out,) = node.args, node.outs
-    product = _product(a, b, bool(node.attributes.get("ta")), bool(node.attributes.get("tb")), out)
+    product = product_of(a, b, bool(node.attributes.get("ta")), bool(node.attributes.get("tb")), out)
     if product is None:
         return None
     return product.emitter(lambda w: product.write(w, w.make(out), w.out(out), w.scratch(0)), out)
@@ -220,7 +222,7 @@ def _gemm(node: Call) -> Emitter | None:
 
 def _linear(node: Call) -> Emitter | None:
     (x, weight, bias), (out,) = (*node.args, None)[:3], node.outs
-    product = _product(x, weight, False, True, out)
+    product = product_of(x, weight, False, True, out)
     if product is None or (bias is not None and not _alike(bias, out)):
         return None
 

@@ -66,12 +66,22 @@ class GroupCode:
             results = [result if target is None else target for result, target in zip(results, out, strict=True)]
         return results[0] if self.outputs == 1 else results
 
+    @property
+    def kernel(self) -> Any:
+        """The native code, or None."""
+        ready = self.switch is not None and self.switch.is_ready(self.dtype)
+        return self.switch.runs[self.dtype] if ready else None  # type: ignore[union-attr]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the arrays are neither pooled nor shared by threads."""
+        size = math.prod(self.shape) * self.dtype.itemsize
+        return size < pool.SMALLEST and not Blocks(1, size, 1).shared
+
     def _settle(self, kernel: Any) -> None:
         """Native code takes the place of this object."""
-        size = math.prod(self.shape) * self.dtype.itemsize
-        small = size < pool.SMALLEST and not Blocks(1, size, 1).shared
         for tell in self.homes:
-            tell(kernel.ufunc if small else Large(kernel, self.shape, self.inputs))
+            tell(kernel.ufunc if self.is_small else Large(kernel, self.shape, self.inputs))
         self.homes.clear()
 
 
