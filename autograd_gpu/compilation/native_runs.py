@@ -7,7 +7,7 @@ which nobody can see. What the instructions make that is in no memory of the pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..backend.formulas.native.llvm_code import STRIP
 from ..backend.formulas.native.runs import MOST_ARRAYS, MOST_OPERANDS, Operand, Place
 from ..backend.formulas.native.switch import say
 from ..backend.formulas.native.ufunc import Unavailable, inner_loop
+from . import native_cross_entropy
 from .emitters import PRODUCTS, SUMS, UFUNCS, product_of
 from .graph import ARGUMENT, CAPTURED, CONSTANT, Call, Group, Look, Node, SetGrad, Value
 from .names import identifier
@@ -41,6 +42,7 @@ class Run:
         self.names: dict[Value, str] = {}  # of what it makes
         self.made: dict[Value, str] = {}  # the text for new memory
         self.moved: dict[Value, str] = {}  # the text for that of an operand, which is no memory of the program
+        self.checks: list[tuple[Value, int, int]] = []  # classes of a cross entropy, their number, that to ignore
         for i, node in enumerate(program.nodes[first:], first):
             if node.outs and node.outs[0] in program.made_once:
                 program.instruction(i)  # which writes no line
@@ -60,11 +62,12 @@ class Run:
 
     def _takes(self, i: int, node: Node) -> bool:
         """Takes an instruction, if it has steps; else everything is as it was."""
-        before = ([*self.steps], {**self.arrays}, {**self.static}, {**self.names}, {**self.made}, {**self.moved})
+        before = ([*self.steps], {**self.arrays}, {**self.static}, {**self.names}, {**self.made}, {**self.moved},
+                  [*self.checks])
         try:
             self._add(i, node)
         except Unfit:
-            self.steps, self.arrays, self.static, self.names, self.made, self.moved = before
+            self.steps, self.arrays, self.static, self.names, self.made, self.moved, self.checks = before
             return False
         return True
 
@@ -80,6 +83,10 @@ class Run:
             self._sum(node)
         elif isinstance(node, Call) and node.op.name in UFUNCS:
             self._ufunc(node)
+        elif isinstance(node, Call) and node.op.name == "class_cross_entropy":
+            self._losses(node)
+        elif isinstance(node, Call) and node.op.name == "cross_entropy_grad":
+            self._gradient_of_losses(node)
         else:
             raise Unfit
         if len(self.arrays) > MOST_ARRAYS:
@@ -129,6 +136,30 @@ class Run:
         dtype = node.outs[0].dtype
         operands = [a if isinstance(a, Value) else numpy_ops.constant(a, dtype) for a in node.args]
         self._loop(_inner_loop(UFUNCS[node.op.name], dtype), operands, node.outs)
+
+    def _losses(self, node: Call) -> None:
+        (x, target), (loss, probs), kept = node.args[:2], node.outs, node.extras["scale"]
+        if target.kind != ARGUMENT or target.dtype != np.int64 or not target.array.flags.c_contiguous:
+            raise Unfit
+        if not isinstance(kept, Value) or not native_cross_entropy.are_equal(x.shape, x.dtype):
+            raise Unfit
+        at = self.place(x), self.place(target), self.target(loss), self.target(probs)
+        self.steps += native_cross_entropy.loss_steps(x.shape, x.dtype, self._scratch, *at) or []
+        scale = np.asarray(1.0 / len(x.array), x.dtype)
+        self.names[kept] = self.program.bind(scale, "scale")
+        self._static(self.names[kept])
+        self.program.made_once.add(kept)
+        self.checks.append((target, x.shape[1], node.attributes["ignore_index"]))
+
+    def _gradient_of_losses(self, node: Call) -> None:
+        (h, probs, target, scale), (out,) = node.args, node.outs
+        if target not in [checked for checked, *_ in (*self.checks, *self.program.checks)]:
+            raise Unfit
+        at = self.place(h), self.place(probs), self.place(target), self.place(scale), self.target(out)
+        self.steps += native_cross_entropy.gradient_steps(probs.shape, probs.dtype, self._scratch, *at)
+
+    def _scratch(self, array: np.ndarray) -> Place:
+        return self._bound(array, "scratch")
 
     def _group(self, node: Group) -> None:
         kernel = node.code.kernel
@@ -188,7 +219,8 @@ class Run:
         if slot is not None:
             return self._static(f"m{slot.number}")
         if v in self.names:
-            return self._given(self.moved.get(v, self.names[v]))
+            text = self.moved.get(v, self.names[v])
+            return self._static(text) if text in self.static else self._given(text)
         if v in program.made_once or v.kind == CAPTURED or self._is_constant(v):
             return self._static(program.argument(v))
         if v.kind == ARGUMENT or self._is_dense(v):
@@ -242,6 +274,7 @@ class Run:
         """Writes the run, and behind it the instructions that wait for its end."""
         program = self.program
         program.names.update(self.names)
+        program.checks += self.checks
         for v, text in self.made.items():
             program.line(f"{self.names[v]} = {text}")
         waiting = []
@@ -249,7 +282,8 @@ class Run:
             if self._waits(node):
                 waiting.append(i)
                 continue
-            for line in node.lines if isinstance(node, Group) else [f"{node.outs[0].name} = {node.name}"]:
+            made, read = (", ".join([v.name for v in values]) for values in (node.outs, node.reads))
+            for line in node.lines if isinstance(node, Group) else [f"{made} = {node.name}({read})  [{node.where}]"]:
                 program.line(f"# {line}")
         function = program.bind(runs.function_of(self.steps), "run")
         places = program.once(f"{function}_places", f"{program.bind(runs.places, 'places')}({', '.join(self.static)})")
@@ -266,6 +300,26 @@ def _inner_loop(name: str, dtype: np.dtype) -> tuple[int, int]:
     except Unavailable as error:
         say(str(error))
         raise Unfit from None
+
+
+def checking(
+    checks: Sequence[tuple[int, int, int]], run: Callable[..., Any], lines: Callable[..., Any]
+) -> Callable[..., Any]:  # fmt: skip
+    """What runs a program: `run`, or `lines` where classes are ignored or out of range. checks: the number of the
+    argument that has classes, how many there are, and which is ignored."""
+
+    def checked(*given: Any) -> Any:
+        for place, classes, ignored in checks:
+            if not native_cross_entropy.are_usual(given[place]._array, classes, ignored):
+                return lines(*given)
+        return run(*given)
+
+    return checked if checks else run
+
+
+def may_have_runs(program: Any) -> bool:
+    """Whether a program, whose groups have native code, may have runs."""
+    return len(program.emitters) - program.emitters.count(None) >= FEWEST and runs.are_there()
 
 
 def run_at(program: Any, first: int, last_uses: dict[int, list[Value]]) -> Run | None:

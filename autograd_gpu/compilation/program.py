@@ -14,17 +14,16 @@ from ..backend import counters, namespace
 from ..backend.arrays import strides
 from ..backend.arrays.memory_format import row_major
 from ..backend.cpu.blas import on_one_thread
-from ..backend.formulas.native.runs import are_there
 from ..core.codegen.source import Source
 from ..core.declare.op import RAW
 from ..core.interpret.implementation import explained
 from ..core.tensor import wrap
 from . import graph
 from .effects import set_grad, write
-from .emitters import FRESH, Emitter, emitter_of, write_group
+from .emitters import FRESH, emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 from .names import identifier, is_literal
-from .native_runs import FEWEST, run_at
+from .native_runs import checking, may_have_runs, run_at
 from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
 
@@ -53,6 +52,7 @@ class Program:
         self._known: dict[int, str] = {}
         self._w = Source()
         self._lines: dict[int, graph.Node] = {}
+        self._sources: dict[str, dict[int, graph.Node]] = {}  # by text: the instructions of its lines
         self.written = {v.root for node in nodes for v in node.writes}
         self._outside = list(outside)
         self.written |= {v.root for v in self._outside if v.kind == CONSTANT and v.root in shown}
@@ -69,9 +69,10 @@ class Program:
         self._groups = [n for n in nodes if isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray]
         self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
         self.makers = {v: i for i, node in enumerate(nodes) for v in node.made()}
-        self._settled, self._has_runs = set[int](), False
-        self._rewrite = functools.partial(self._write, name, parameters, saved)
-        self.run = self._rewrite()
+        self._waiting, self._has_runs = {id(node) for node in self._groups}, False
+        self.checks: list[tuple[Value, int, int]] = []  # of the runs: classes, their number, and that to ignore
+        self._given = name, parameters, saved
+        self.run = self._write(*self._given)
 
     # ---- text --------------------------------------------------------------------------------------
 
@@ -136,17 +137,17 @@ class Program:
     def _settles(self, group: int, name: str, code: Any) -> None:
         """Native code takes the place of a group's NumPy code; after that of the last one, the program is rewritten."""
         self._scope[name] = code
-        self._settled.add(group)
-        all_settled = len(self._settled) == len(self._groups) and not self._has_runs
-        if all_settled and len(self.emitters) - self.emitters.count(None) >= FEWEST and are_there():
-            self.run = self._run_rewritten
+        self._waiting.discard(group)
+        if not self._waiting and not self._has_runs and may_have_runs(self):
+            self._plain, self.run = self.run, self._run_rewritten
 
     def _run_rewritten(self, *given: Any) -> Any:
         """Writes the program with runs, and runs it."""
-        self._has_runs = True
-        self._scope, self._w = dict(self._scope), Source()
+        self._has_runs, self._scope, self._w = True, dict(self._scope), Source()
         self.names, self._lines, self._views, self._set = {}, {}, [], {}
-        self.run = self._rewrite()
+        lines, run = self._plain, self._write(*self._given)
+        places = {v: place for place, v in enumerate(self._arguments)}
+        self.run = checking([(places[v], n, ignored) for v, n, ignored in self.checks], run, lines)
         return self.run(*given)
 
     def once(self, name: str, text: str) -> str:
@@ -202,8 +203,9 @@ class Program:
 
     def _named(self, name: str) -> Callable[..., Any]:
         number = next(_serial)
-        self.filename = f"<compiled {name} {number}>"
-        function: Callable[..., Any] = self._w.define_as(name, self._scope, self.filename)
+        filename = f"<compiled {name} {number}>"
+        self._sources[filename] = self._lines
+        function: Callable[..., Any] = self._w.define_as(name, self._scope, filename)
         return function
 
     @property
@@ -391,8 +393,8 @@ class Program:
 
     def _explained(self, error: Exception) -> Exception:
         for frame, line in traceback.walk_tb(error.__traceback__):
-            if frame.f_code.co_filename == self.filename:
-                node = self._lines.get(line)
+            if (lines := self._sources.get(frame.f_code.co_filename)) is not None:
+                node = lines.get(line)
                 if isinstance(node, graph.Call):
                     arrays = [frame.f_locals.get(self.names[a], a.array) for a in node.args if isinstance(a, Value)]
                     return explained(node.op, [*map(wrap, arrays)], error)

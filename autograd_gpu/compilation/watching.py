@@ -116,6 +116,7 @@ class Watch:
 
     def __exit__(self, *exc: object) -> None:
         sys.setprofile(self._before)
+        self._listener = None  # which refers to this object
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Runs of compiled programs: the bits of eager code, what joins a run, and what ends it."""
 
+import itertools
 import re
 
 import numpy as np
@@ -9,7 +10,7 @@ from compiled_groups import programs_of
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
 from autograd_gpu.backend.formulas.native import runs
-from autograd_gpu.compilation import native_runs, program
+from autograd_gpu.compilation import native_runs
 
 pytest.importorskip("llvmlite", reason="runs need the extra [native]")
 pytestmark = [pytest.mark.cpu, pytest.mark.usefixtures("at_once")]
@@ -24,12 +25,12 @@ def _openblas():
 def runs_in(compiled):
     """How many runs the programs call, and the lines between the first and the last of them."""
     texts = [p.text for p in programs_of(compiled)]
-    return sum(len(re.findall(r"^    run\d+\(", text, re.M)) for text in texts), "\n".join(texts)
+    return sum(len(re.findall(r"^    run\d+\(", text, re.MULTILINE)) for text in texts), "\n".join(texts)
 
 
 def training_step(sizes, activation, dtype, compiles, residual=False):
     ag.manual_seed(0)
-    layers = [layer for a, b in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(a, b), activation())][:-1]
+    layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), activation())][:-1]
     model = nn.Sequential(*layers).to(dtype)
     update = optim.Adam(model.parameters(), lr=1e-2)
 
@@ -68,6 +69,39 @@ def test_steps_have_the_bits_of_eager_code(batch, sizes, residual, dtype):
     assert seen[0] == seen[1]
 
 
+@pytest.mark.parametrize(("batch", "classes"), [(8, 10), (40, 9), (5, 3), (64, 100), (100, 3)])
+@pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
+def test_a_cross_entropy_is_part_of_a_run(batch, classes, dtype):
+    """Of three classes, whose probabilities are summed otherwise, it is not; unusual classes lead to the lines."""
+    seen, ordinary = [], np.arange(batch) * 7 % classes
+    ignored, wrong = np.where(ordinary == 1, -100, ordinary), np.where(ordinary == 1, classes, ordinary)
+    for compiles in (False, True):
+        ag.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, classes)).to(dtype)
+        update = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y, model=model, update=update):
+            update.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            update.step()
+            return loss.detach()
+
+        run = ag.compile(step, fullgraph=True) if compiles else step
+        losses = []
+        for y in (*[ordinary] * 6, ignored, ordinary, wrong, ordinary):
+            try:
+                losses.append(run(ag.randn(batch, 6, dtype=dtype), ag.tensor(y)).item())
+            except IndexError as error:
+                losses.append(str(error))
+        seen.append((losses, [p.detach().numpy().tobytes() for p in model.parameters()]))
+    assert seen[0] == seen[1]
+    assert isinstance(losses[-2], str)
+    assert run.counts.compiled >= 6
+    text = runs_in(run)[1]
+    assert len(re.findall(r"= cross_entropy\d+\(", text)) == (classes == 3 and batch == 100), text
+
+
 def test_what_a_run_has_and_what_lies_between():
     """Products, sums, bias and groups are one call; `.grad`s are set behind it; reads of values end it."""
     step, _ = training_step((6, 5, 4), nn.ReLU, ag.float32, True)
@@ -83,7 +117,8 @@ def test_what_a_run_has_and_what_lies_between():
     assert sum(line.startswith("set_grad") for line in lines[calls[1] :]) == 4
     with ag.profiler.count() as counted:
         step(x, y)
-    assert sum(counted.matmuls.values()) == 5 and counted.launches["native"] >= 2
+    assert sum(counted.matmuls.values()) == 5
+    assert counted.launches["native"] >= 2
 
 
 def test_results_are_new_in_each_call():
@@ -146,11 +181,12 @@ def test_two_threads_and_calls_within_calls():
     held = frames.pop()  # as while a call runs
     assert np.array_equal(compiled(x).numpy(), expected)
     frames.append(held)
-    assert np.array_equal(compiled(x).numpy(), expected) and len(frames) == 2
+    assert np.array_equal(compiled(x).numpy(), expected)
+    assert len(frames) == 2
 
 
 def test_without_machine_code_the_lines_stay(monkeypatch):
-    monkeypatch.setattr(program, "are_there", lambda: False)
+    monkeypatch.setattr(runs, "are_there", lambda: False)
     w = ag.randn(16, 16)
     compiled = ag.compile(lambda x: ((x @ w) * 2 + 1).tanh() @ w)
     for _ in range(6):
@@ -165,4 +201,5 @@ def test_products_that_differ_from_dot_are_left_to_it(monkeypatch):
     for _ in range(6):
         compiled(ag.ones(8, 16))
     count, text = runs_in(compiled)
-    assert not count and text.count(".dot(") == 2
+    assert not count
+    assert text.count(".dot(") == 2

@@ -17,14 +17,14 @@ import numpy as np
 
 from ...arrays.dtypes import float64
 from ...arrays.strides import address
-from ...cpu import sums
+from ...cpu import numpy_ops, sums
 from ...cpu.blas import SMALL_VECTOR, products_of
 from . import disk_cache, llvm_code
 from .lists import FIELDS, HEAD
 from .switch import COMPILING, say
-from .ufunc import CLEAR_FLAGS, numpy_function
+from .ufunc import CLEAR_FLAGS, inner_loop, numpy_function
 
-GEMM, GEMV, LOOP, COPY, TRANSPOSE = 0, 2, 4, 5, 6  # products in float64 have the next number
+GEMM, GEMV, LOOP, COPY, TRANSPOSE, PICK, PUT = 0, 2, 4, 5, 6, 7, 8  # products in float64 have the next number
 MOST_OPERANDS = 64  # of a loop
 MOST_ARRAYS = 64  # that a call gets: their places come first
 BEGIN = 6  # words before the first step: the end, and five functions and objects
@@ -77,9 +77,10 @@ def source(word: str) -> str:
         "step:", "%w = getelementptr i64, ptr %code, i64 %pc", "%op = load i64, ptr %w", *_word("size", "%w", 1),
         "%pc1 = add i64 %pc, %size",
         f"switch i64 %op, label %transpose [i64 {GEMM}, label %gemm32 i64 {GEMM + 1}, label %gemm64 "
-        f"i64 {GEMV}, label %gemv32 i64 {GEMV + 1}, label %gemv64 i64 {LOOP}, label %loop i64 {COPY}, label %copy]",
+        f"i64 {GEMV}, label %gemv32 i64 {GEMV + 1}, label %gemv64 i64 {LOOP}, label %loop i64 {COPY}, label %copy "
+        f"i64 {PICK}, label %pick i64 {PUT}, label %pick]",
         *_gemm("float", word), *_gemm("double", word), *_gemv("float", word), *_gemv("double", word),
-        *_loop(), *_copy(), *_transpose(),
+        *_loop(), *_copy(), *_transpose(), *_pick(),
         "behind:", "br label %next",
         "done:", "call void %clear()", "call void %restore(ptr %thread)", "call void %incref(ptr %none)",
         "ret ptr %none", "}", 'attributes #0 = { nounwind "no-builtins" }', "",
@@ -116,11 +117,13 @@ def _gemm(type: str, word: str) -> list[str]:
 
 
 def _gemv(type: str, word: str) -> list[str]:
-    """Words: function, rows and columns of the matrix, and places of it, of the vector and of out = vector @ matrix."""
+    """Words: function, rows and columns of the matrix, places of it, of the vector and the result, and TRANSPOSED for
+    vector @ matrix, AS_IT_IS for matrix @ vector."""
     s = f"v{_TYPES[type]}"
     return [f"gemv{_TYPES[type]}:", *_function(f"{s}f", 2, "%w"), *_word(f"{s}m", "%w", 3, word),
             *_word(f"{s}n", "%w", 4, word), *_place(f"{s}a", 5), *_place(f"{s}x", 7), *_place(f"{s}y", 9),
-            f"call void %{s}f(i32 {ROW_MAJOR}, i32 {TRANSPOSED}, {word} %{s}m, {word} %{s}n, {type} 1.0, "
+            *_word(f"{s}t", "%w", 11, "i32"),
+            f"call void %{s}f(i32 {ROW_MAJOR}, i32 %{s}t, {word} %{s}m, {word} %{s}n, {type} 1.0, "
             f"ptr %{s}a, {word} %{s}n, ptr %{s}x, {word} 1, {type} 0.0, ptr %{s}y, {word} 1)",
             "br label %behind"]  # fmt: skip
 
@@ -170,6 +173,25 @@ def _transpose() -> list[str]:
             "br label %column", "ended:", "%r1 = add i64 %r, 1", "br label %row"]  # fmt: skip
 
 
+def _pick() -> list[str]:
+    """Words: rows, units of four bytes of a row and of an element, and the places of the matrix, the column of each row
+    as int64, and the elements."""
+    return ["pick:", *_word("lines", "%w", 2), *_word("stride", "%w", 3), *_word("width", "%w", 4),
+            *_place("matrix", 5), *_place("index", 7), *_place("picked", 9), f"%puts = icmp eq i64 %op, {PUT}",
+            "br label %line", "line:", "%l = phi i64 [0, %pick], [%l1, %took]", "%l2 = icmp slt i64 %l, %lines",
+            "br i1 %l2, label %which, label %behind",
+            "which:", "%h0 = getelementptr i64, ptr %index, i64 %l", "%h1 = load i64, ptr %h0",
+            "%h2 = mul i64 %h1, %width", "%h3 = mul i64 %l, %stride", "%h4 = add i64 %h2, %h3",
+            "%e0 = getelementptr i32, ptr %matrix, i64 %h4", "%e1 = mul i64 %l, %width",
+            "%e2 = getelementptr i32, ptr %picked, i64 %e1", "%source = select i1 %puts, ptr %e2, ptr %e0",
+            "%target = select i1 %puts, ptr %e0, ptr %e2", "br label %part",
+            "part:", "%j = phi i64 [0, %which], [%j1, %take]", "%j2 = icmp slt i64 %j, %width",
+            "br i1 %j2, label %take, label %took",
+            "take:", "%t3 = getelementptr i32, ptr %source, i64 %j", "%t4 = load i32, ptr %t3",
+            "%t5 = getelementptr i32, ptr %target, i64 %j", "store i32 %t4, ptr %t5", "%j1 = add i64 %j, 1",
+            "br label %part", "took:", "%l1 = add i64 %l, 1", "br label %line"]  # fmt: skip
+
+
 # ---- steps ---------------------------------------------------------------------------------------------
 
 
@@ -208,6 +230,26 @@ def copies(times: int, nbytes: int, source: Place, target: Place) -> list[int]:
 def transposed(rows: int, columns: int, source: Place, target: Place) -> list[int]:
     """The words for target[...] = source.T of float32; rows and columns are those of the target."""
     return _step(TRANSPOSE, rows, columns, *source, *target)
+
+
+def elements(op: int, matrix: Place, shape: tuple[int, int], size: int, index: Place, picked: Place) -> list[int]:
+    """The words that PICK one element of each row of a matrix, by its column in int64, or PUT them there."""
+    return _step(op, shape[0], shape[1] * size // 4, size // 4, *matrix, *index, *picked)
+
+
+def row_sums(shape: tuple[int, int], dtype: np.dtype, at: Place, ones: Place, zero: Place,
+             out: Place) -> list[list[int]] | None:
+    """The words for the sums of the rows of a row-major matrix, as `sums.total` computes them; None where it does
+    otherwise. ones: as many as a row has elements; zero: one 0."""
+    functions, (rows, columns), size = products_of(dtype), shape, dtype.itemsize
+    if functions is None or min(shape) < 2:
+        return None
+    if rows * columns <= numpy_ops.FEW:
+        return [_step(GEMV + (dtype == float64), functions.gemv, *shape, *at, *ones, *out, AS_IT_IS)]
+    if columns < sums.NARROW or rows * columns >= 4 * SMALL_VECTOR:
+        return None
+    return [copies(rows, size, zero, out), loop(inner_loop("add", dtype), rows, columns, [
+        Operand(out, size, 0), Operand(at, columns * size, size), Operand(out, size, 0)])]  # fmt: skip
 
 
 def _step(op: int, *words: Any) -> list[int]:
@@ -276,13 +318,13 @@ def column_sums(n: int, m: int, ones: Callable[[int], Place], at: Place, scratch
         return None
     kind = GEMV + (dtype == float64)
     if n <= sums.FEW_ROWS:
-        return [_step(kind, functions.gemv, n, m, *at, *ones(n), *out)] if n * m <= SMALL_VECTOR else None
+        return [_step(kind, functions.gemv, n, m, *at, *ones(n), *out, TRANSPOSED)] if n * m <= SMALL_VECTOR else None
     size, product = sums.block(n, m, True)
     if not product or n % size or n * m >= sums.MANY:
         return None
     parts, nbytes = scratch(n // size * m), m * dtype.itemsize
     blocks = [_step(kind, functions.gemv, size, m, at.number, at.offset + k * size * nbytes, *ones(size), parts.number,
-                    parts.offset + k * nbytes) for k in range(n // size)]  # fmt: skip
+                    parts.offset + k * nbytes, TRANSPOSED) for k in range(n // size)]  # fmt: skip
     rest = column_sums(n // size, m, ones, parts, scratch, out, dtype)
     return None if rest is None else [*blocks, *rest]
 

@@ -68,7 +68,8 @@ def test_copies_and_transposition():
     repeated, turned = np.zeros((5, 3)), np.zeros((4, 3), "f4")
     steps = [runs.copies(5, 24, Place(0), Place(1)), runs.transposed(4, 3, Place(2), Place(3))]
     runs.function_of(steps)(runs.places(), row, repeated, x, turned)
-    assert (repeated == row).all() and (turned == x.T).all()
+    assert (repeated == row).all()
+    assert (turned == x.T).all()
 
 
 def test_a_call_keeps_no_reference_and_raises_no_flag():
@@ -78,9 +79,11 @@ def test_a_call_keeps_no_reference_and_raises_no_flag():
     places, before = runs.places(), (sys.getrefcount(None), sys.getrefcount(x))
     for _ in range(1000):
         assert run(places, x, out) is None
-    assert abs(sys.getrefcount(None) - before[0]) < 100 and sys.getrefcount(x) == before[1]
+    assert abs(sys.getrefcount(None) - before[0]) < 100
+    assert sys.getrefcount(x) == before[1]
     with np.errstate(all="raise"):
-        assert np.isinf(out).all() and (np.ones(3) + 1 == 2).all()
+        assert np.isinf(out).all()
+        assert (np.ones(3) + 1 == 2).all()
 
 
 def test_others_run_meanwhile():
