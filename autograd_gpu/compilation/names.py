@@ -14,7 +14,7 @@ _OWN = frozenset(("np", "asarray", "generic", "row_major", "set_grad", "write", 
 def identifier(name: str) -> str:
     """The name of a value in the text of a program."""
     text = re.sub(r"\W", "_", name)
-    return f"{text}_" if keyword.iskeyword(text) or text in _OWN or re.fullmatch(r"m\d+", text) else text
+    return f"{text}_" if keyword.iskeyword(text) or text in _OWN or re.fullmatch(r"m\d+|s\d+_\d+", text) else text
 
 
 def is_literal(value: Any) -> bool:

@@ -17,7 +17,8 @@ from ..backend.formulas.native.runs import MOST_ARRAYS, PICK, PUT, Operand, Plac
 from ..backend.formulas.native.ufunc import inner_loop
 from .emitters import gradient_of_mean, mean_of_losses
 
-Bind = Callable[[np.ndarray], Place]  # the place of an array that is the same in all calls
+Bind = Callable[[np.ndarray], Place]  # the place of an array that is not written to
+New = Callable[[int, np.dtype], Place]  # the place of so many new elements
 
 
 def are_usual(target: np.ndarray, classes: int, ignored: int) -> bool:
@@ -27,12 +28,12 @@ def are_usual(target: np.ndarray, classes: int, ignored: int) -> bool:
 
 
 def loss_steps(
-    shape: tuple[int, int], dtype: np.dtype, bind: Bind, x: Place, target: Place, loss: Place, probs: Place
+    shape: tuple[int, int], dtype: np.dtype, bind: Bind, new: New, x: Place, target: Place, loss: Place, probs: Place
 ) -> list[list[int]] | None:  # fmt: skip
     """What `mean_of_losses` does; None where the sums of rows are others."""
     (rows, classes), size = shape, dtype.itemsize
     row = classes * size
-    highest, total, losses = (bind(np.empty(rows, dtype)) for _ in range(3))
+    highest, total, losses = (new(rows, dtype) for _ in range(3))
     zero, scale = bind(np.zeros(1, dtype)), bind(np.asarray(1.0 / rows, dtype))
     of_rows = runs.row_sums(shape, dtype, probs, bind(numpy_ops.ones(classes, dtype)), zero, total)
     if of_rows is None:
@@ -58,11 +59,11 @@ def loss_steps(
 
 
 def gradient_steps(
-    shape: tuple[int, int], dtype: np.dtype, bind: Bind, h: Place, probs: Place, target: Place, scale: Place, out: Place
+    shape: tuple[int, int], dtype: np.dtype, new: New, h: Place, probs: Place, target: Place, scale: Place, out: Place
 ) -> list[list[int]]:  # fmt: skip
     """What `gradient_of_mean` does."""
     (rows, classes), size = shape, dtype.itemsize
-    factor, picked = bind(np.empty(1, dtype)), bind(np.empty(rows, dtype))
+    factor, picked = new(1, dtype), new(rows, dtype)
     multiply, number = inner_loop("multiply", dtype), Operand(factor, 0, 0)
     return [
         runs.loop(multiply, 1, 1, [Operand(place, 0, size) for place in (h, scale, factor)]),
@@ -85,11 +86,14 @@ def are_equal(shape: tuple[int, int], dtype: np.dtype) -> bool:
         held.append(array)
         return Place(MOST_ARRAYS + len(held) - 1)
 
+    def new(elements: int, dtype: np.dtype) -> Place:
+        return bind(np.empty(elements, dtype))
+
     at = [bind(array) for array in (x, target, loss, probs, h, scale, out)]
-    steps = loss_steps(shape, dtype, bind, *at[:4])
+    steps = loss_steps(shape, dtype, bind, new, *at[:4])
     if steps is None:
         return False
-    steps += gradient_steps(shape, dtype, bind, at[4], at[3], at[1], at[5], at[6])
+    steps += gradient_steps(shape, dtype, new, at[4], at[3], at[1], at[5], at[6])
     runs.function_of(steps)(runs.places(*held))
     expected = *mean_of_losses(x, target, places, scale), gradient_of_mean(h, probs, target, scale, places)
     return all(map(np.array_equal, (loss, probs, out), expected))

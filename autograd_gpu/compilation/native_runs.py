@@ -42,6 +42,7 @@ class Run:
         self.names: dict[Value, str] = {}  # of what it makes
         self.made: dict[Value, str] = {}  # the text for new memory
         self.moved: dict[Value, str] = {}  # the text for that of an operand, which is no memory of the program
+        self.scratch: dict[str, str] = {}  # by name: the text for memory of its own
         self.checks: list[tuple[Value, int, int]] = []  # classes of a cross entropy, their number, that to ignore
         for i, node in enumerate(program.nodes[first:], first):
             if node.outs and node.outs[0] in program.made_once:
@@ -63,11 +64,11 @@ class Run:
     def _takes(self, i: int, node: Node) -> bool:
         """Takes an instruction, if it has steps; else everything is as it was."""
         before = ([*self.steps], {**self.arrays}, {**self.static}, {**self.names}, {**self.made}, {**self.moved},
-                  [*self.checks])
+                  {**self.scratch}, [*self.checks])
         try:
             self._add(i, node)
         except Unfit:
-            self.steps, self.arrays, self.static, self.names, self.made, self.moved, self.checks = before
+            self.steps, self.arrays, self.static, self.names, self.made, self.moved, self.scratch, self.checks = before
             return False
         return True
 
@@ -106,7 +107,7 @@ class Run:
         at = self.place(a), self.place(b)
         target = self.target(out)
         if product.turned:
-            scratch = self._bound(np.empty(m * n, out.dtype), "scratch")
+            scratch = self._new(m * n, out.dtype)
             self._gemm(right.T, left.T, [at[1], at[0], scratch])
             self.steps.append(runs.transposed(m, n, scratch, target))
         else:
@@ -128,8 +129,8 @@ class Run:
         if not runs.sums_are_equal(n, m, dtype):
             raise Unfit
         at, target = self.place(x), self.target(out)
-        steps = runs.column_sums(n, m, lambda n: self._bound(numpy_ops.ones(n, dtype), "ones"), at,
-                                 lambda elements: self._bound(np.empty(elements, dtype), "scratch"), target, dtype)
+        steps = runs.column_sums(n, m, lambda n: self._bound(numpy_ops.ones(n, dtype)), at,
+                                 lambda elements: self._new(elements, dtype), target, dtype)
         self.steps += steps or []
 
     def _ufunc(self, node: Call) -> None:
@@ -144,7 +145,7 @@ class Run:
         if not isinstance(kept, Value) or not native_cross_entropy.are_equal(x.shape, x.dtype):
             raise Unfit
         at = self.place(x), self.place(target), self.target(loss), self.target(probs)
-        self.steps += native_cross_entropy.loss_steps(x.shape, x.dtype, self._scratch, *at) or []
+        self.steps += native_cross_entropy.loss_steps(x.shape, x.dtype, self._bound, self._new, *at) or []
         scale = np.asarray(1.0 / len(x.array), x.dtype)
         self.names[kept] = self.program.bind(scale, "scale")
         self._static(self.names[kept])
@@ -156,10 +157,7 @@ class Run:
         if target not in [checked for checked, *_ in (*self.checks, *self.program.checks)]:
             raise Unfit
         at = self.place(h), self.place(probs), self.place(target), self.place(scale), self.target(out)
-        self.steps += native_cross_entropy.gradient_steps(probs.shape, probs.dtype, self._scratch, *at)
-
-    def _scratch(self, array: np.ndarray) -> Place:
-        return self._bound(array, "scratch")
+        self.steps += native_cross_entropy.gradient_steps(probs.shape, probs.dtype, self._new, *at)
 
     def _group(self, node: Group) -> None:
         kernel = node.code.kernel
@@ -172,7 +170,7 @@ class Run:
         """The steps for a loop over arrays of one shape, beside numbers, rows and columns."""
         size, shape, listed = outs[0].dtype.itemsize, outs[0].shape, list[tuple[Place, tuple[int, ...]]]()
         for x in operands:
-            place = self.place(x) if isinstance(x, Value) else self._bound(x, "number")
+            place = self.place(x) if isinstance(x, Value) else self._bound(x)
             array = x.array if isinstance(x, Value) else x
             listed.append((place, (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides))
         dense = outs[0].array.strides
@@ -201,7 +199,7 @@ class Run:
         operands = []
         for place, strides in listed:
             if strides == (0, size):
-                repeated = self._bound(np.empty(block * row, np.uint8), "rows")
+                repeated = self._new(block * columns, np.dtype(f"u{size}"))
                 self.steps.append(runs.copies(block, row, place, repeated))
                 operands.append(Operand(repeated, 0, size))
             else:
@@ -265,8 +263,15 @@ class Run:
     def _static(self, text: str) -> Place:
         return Place(MOST_ARRAYS + self.static.setdefault(text, len(self.static)))
 
-    def _bound(self, array: np.ndarray, prefix: str) -> Place:
-        return self._static(self.program.bind(array, prefix))
+    def _bound(self, array: np.ndarray) -> Place:
+        """An array that is not written to."""
+        return self._static(self.program.bind(array, "fixed"))
+
+    def _new(self, elements: int, dtype: np.dtype) -> Place:
+        """Memory of the run, which belongs to one call at a time as that of the program does."""
+        name = f"s{self.first}_{len(self.scratch)}"
+        self.scratch[name] = f"{self.program.bind(np.empty, 'empty')}({elements}, {self.program.bind(dtype, 'dtype')})"
+        return self._static(name)
 
     # ---- text --------------------------------------------------------------------------------------
 
@@ -286,6 +291,8 @@ class Run:
             for line in node.lines if isinstance(node, Group) else [f"{made} = {node.name}({read})  [{node.where}]"]:
                 program.line(f"# {line}")
         function = program.bind(runs.function_of(self.steps), "run")
+        for name, text in self.scratch.items():
+            program.once(name, text)
         places = program.once(f"{function}_places", f"{program.bind(runs.places, 'places')}({', '.join(self.static)})")
         program.line(f"{function}({', '.join([places, *self.arrays])})")
         for v, text in self.moved.items():

@@ -180,6 +180,9 @@ def test_two_threads_and_calls_within_calls():
     frames = p.run.__globals__["frames"]
     held = frames.pop()  # as while a call runs
     assert np.array_equal(compiled(x).numpy(), expected)
+    for mine, other in zip(held, frames[-1], strict=True):  # but for constants and views of parameters
+        assert isinstance(mine, np.ndarray)
+        assert not np.may_share_memory(mine, other)
     frames.append(held)
     assert np.array_equal(compiled(x).numpy(), expected)
     assert len(frames) == 2
