@@ -32,6 +32,8 @@ UFUNCS = {
 }  # fmt: skip
 # Activations that are one ufunc, with its second operand.
 ACTIVATING: dict[str, tuple[str, float | None]] = {"relu": ("maximum", 0.0), "tanh": ("tanh", None)}
+PRODUCTS = frozenset(("gemm", "matmul", "mm", "linear"))
+SUMS = frozenset(("sum_to", "sum"))  # of a matrix over its rows, where they have an emitter
 # Ops whose results are new memory, which nobody else knows.
 FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
                    "packed_codes", "packed_scaled", "unpacked"))
@@ -193,7 +195,7 @@ class _Product:
         return Emitter(write, [out], [], scratch, [self.shape], threads)
 
 
-def _product(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | None:
+def product_of(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | None:
     """The product, or None if it is none of two matrices, is summed by blocks, or may be divided among threads."""
     if not _alike(a, b, out) or len(a.shape) != 2 or len(b.shape) != 2 or not _is_dense(out):
         return None
@@ -212,7 +214,7 @@ def _product(a: Value, b: Value, ta: bool, tb: bool, out: Value) -> _Product | N
 
 def _gemm(node: Call) -> Emitter | None:
     (a, b), (out,) = node.args, node.outs
-    product = _product(a, b, bool(node.attributes.get("ta")), bool(node.attributes.get("tb")), out)
+    product = product_of(a, b, bool(node.attributes.get("ta")), bool(node.attributes.get("tb")), out)
     if product is None:
         return None
     return product.emitter(lambda w: product.write(w, w.make(out), w.out(out), w.scratch(0)), out)
@@ -220,7 +222,7 @@ def _gemm(node: Call) -> Emitter | None:
 
 def _linear(node: Call) -> Emitter | None:
     (x, weight, bias), (out,) = (*node.args, None)[:3], node.outs
-    product = _product(x, weight, False, True, out)
+    product = product_of(x, weight, False, True, out)
     if product is None or (bias is not None and not _alike(bias, out)):
         return None
 
@@ -307,32 +309,50 @@ def _gradient_and_sums(node: Call) -> Emitter | None:
 # ---- cross entropy -----------------------------------------------------------------------------------
 
 
-def _cross_entropy(node: Call) -> Emitter | None:
-    """The mean over rows of a matrix, without weights; classes that are ignored lead to the forward."""
+def usual_losses(node: Call) -> bool:
+    """Whether a cross entropy is the mean over the rows of a matrix, without weights."""
     (x, target, weight), (loss, probs) = (*node.args, None)[:3], node.outs
     if weight is not None or node.attributes["reduction"] != "mean" or not _alike(x, loss, probs):
-        return None
+        return False
     if len(x.shape) != 2 or len(target.shape) != 1 or set(node.extras) != {"scale"} or probs.array.nbytes >= LARGE:
+        return False
+    return _is_dense(x, probs)
+
+
+def mean_of_losses(x: Any, target: Any, places: Any, scale: Any) -> tuple[Any, Any]:
+    """The mean of the cross entropies of classes that are all in range, and the probabilities."""
+    highest = numpy_ops.max_reduce(x, 1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        e = np.subtract(x, highest)
+    np.exp(e, e)
+    sum_of_row = sums.total(e, -1, True)
+    losses = highest[:, 0] - x[places, target]
+    losses += np.log(sum_of_row[:, 0])
+    return np.asarray(numpy_ops.add_reduce(losses) * scale), np.divide(e, sum_of_row, e)
+
+
+def gradient_of_mean(h: Any, probs: Any, target: Any, scale: Any, places: Any, out: Any = None) -> Any:
+    """Its gradient."""
+    factor = h * scale
+    out = np.multiply(probs, factor, out)
+    out[places, target] -= factor
+    return out
+
+
+def _cross_entropy(node: Call) -> Emitter | None:
+    """Classes that are ignored lead to the forward."""
+    if not usual_losses(node):
         return None
-    if not _is_dense(x, probs):
-        return None
+    x, target, (loss, probs) = node.args[0], node.args[1], node.outs
     forward, attributes = node.op.forward, dict(node.attributes)
     (rows, classes), ignore = x.shape, attributes["ignore_index"]
     places, scale = np.arange(rows), np.asarray(1.0 / rows, x.dtype)
-    total = sums.total
 
     def cross_entropy(x: Any, target: Any) -> tuple[Any, Any, Any]:
         if not check_classes(target, classes, ignore):
             (loss, probs), extras = forward(np, x, target, None, **attributes)
             return np.asarray(loss), np.ascontiguousarray(probs), extras["scale"]
-        highest = numpy_ops.max_reduce(x, 1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            e = np.subtract(x, highest)
-        np.exp(e, e)
-        sum_of_row = total(e, -1, True)
-        losses = highest[:, 0] - x[places, target]
-        losses += np.log(sum_of_row[:, 0])
-        return np.asarray(numpy_ops.add_reduce(losses) * scale), np.divide(e, sum_of_row, e), scale
+        return *mean_of_losses(x, target, places, scale), scale
 
     def write(w: Writer) -> None:
         kept = node.extras["scale"]
@@ -352,16 +372,13 @@ def _cross_entropy_grad(node: Call) -> Emitter | None:
     forward, places = node.op.forward, np.arange(probs.shape[0])
 
     def gradient(h: Any, probs: Any, target: Any, scale: Any, out: Any = None) -> Any:
-        if scale.ndim:  # the classes of this call are unusual
+        if scale.ndim:  # the classes of this call are unusual: else all are in range
             result = forward(np, h, probs, target, scale)
             if out is None:
                 return result
             out[...] = result
             return out
-        factor = h * scale
-        out = np.multiply(probs, factor, out)
-        out[places, target] -= factor  # all are in range: else `scale` would have a number per row
-        return out
+        return gradient_of_mean(h, probs, target, scale, places, out)
 
     def write(w: Writer) -> None:
         args = ", ".join(map(w.argument, node.args))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import keyword
-import re
 import traceback
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -16,39 +14,21 @@ from ..backend import counters, namespace
 from ..backend.arrays import strides
 from ..backend.arrays.memory_format import row_major
 from ..backend.cpu.blas import on_one_thread
-from ..backend.cuda import exact
 from ..core.codegen.source import Source
 from ..core.declare.op import RAW
-from ..core.graph import journals
-from ..core.graph.storage import before_write, bump_version
 from ..core.interpret.implementation import explained
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import wrap
 from . import graph
-from .emitters import FRESH, Emitter, emitter_of, write_group
+from .effects import set_grad, write
+from .emitters import FRESH, emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
+from .names import identifier, is_literal
+from .native_runs import checking, may_have_runs, run_at
 from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
 
 _serial = itertools.count()
-# Names that the text of a program uses itself; values get others.
-_OWN = frozenset(("np", "asarray", "generic", "row_major", "set_grad", "write", "wrap", "RAW", "frame", "frames",
-                  "new_frame", "observers", "count", "extras", "saved", "_"))
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
-
-
-def set_grad(leaf: Tensor, array: Any) -> None:
-    """Sets the `.grad` of a leaf."""
-    if journals.OPEN:
-        journals.note(leaf)
-    leaf._grad = None if array is None else wrap(array)
-
-
-def write(tensor: Tensor | None, target: Any, source: Any) -> None:
-    """target[...] = source; `tensor`, if somebody outside can see the memory, gets the next version."""
-    if tensor is not None:
-        before_write((tensor,))
-        bump_version(tensor)
-    target[...] = exact.assignable(source, target)
 
 
 class Program:
@@ -68,32 +48,35 @@ class Program:
             "np": np, "asarray": np.asarray, "generic": np.generic, "row_major": row_major, "set_grad": set_grad,
             "write": write, "wrap": wrap, "RAW": RAW,
         }  # fmt: skip
-        self._names: dict[Value, str] = {}
+        self.names: dict[Value, str] = {}
         self._known: dict[int, str] = {}
         self._w = Source()
         self._lines: dict[int, graph.Node] = {}
-        self._written = {v.root for node in nodes for v in node.writes}
+        self._sources: dict[str, dict[int, graph.Node]] = {}  # by text: the instructions of its lines
+        self.written = {v.root for node in nodes for v in node.writes}
         self._outside = list(outside)
-        self._written |= {v.root for v in self._outside if v.kind == CONSTANT and v.root in shown}
+        self.written |= {v.root for v in self._outside if v.kind == CONSTANT and v.root in shown}
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
         emitters = [self._emitter_of(node) for node in nodes]
-        fixed = self._written | {v.root for v in (*self._outside, *parameters, *(saved or ()))}
+        fixed = self.written | {v.root for v in (*self._outside, *parameters, *(saved or ()))}
         fresh = {v for n in nodes if isinstance(n, graph.Call) and n.op.name in FRESH for v in n.outs}
         self.plan = Plan(nodes, emitters, returns, fixed, fresh)
-        self._emitters, self._once = emitters, self._views_made_once()
+        self.emitters, self.made_once = emitters, self._views_made_once()
         self._views: list[tuple[str, str]] = []  # names and texts of views, which a frame has
         self._products = [shape for emitter in emitters if emitter is not None for shape in emitter.products]
-        self._groups = sum(isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray for n in nodes)
+        self._groups = [n for n in nodes if isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray]
         self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
-        self.run = self._write(name, parameters, saved)
+        self.makers = {v: i for i, node in enumerate(nodes) for v in node.made()}
+        self._waiting, self._has_runs = {id(node) for node in self._groups}, False
+        self.checks: list[tuple[Value, int, int]] = []  # of the runs: classes, their number, and that to ignore
+        self._given = name, parameters, saved
+        self.run = self._write(*self._given)
 
     # ---- text --------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _emitter_of(node: graph.Node) -> Emitter | None:
-        return emitter_of(node)
+    _emitter_of = staticmethod(emitter_of)
 
     def _write(self, name: str, parameters: Sequence[Value], saved: Sequence[Value] | None) -> Callable[..., Any]:
         w = self._w
@@ -104,15 +87,15 @@ class Program:
         w.depth = 1
         if saved:
             read = {v for node in self.nodes for v in node.reads}.union(self.returns)
-            self._names.update((v, _identifier(v.name)) for v in saved)
-            w(f"{', '.join(self._names[v] if v in read else '_' for v in saved)}, = saved")
+            self.names.update((v, identifier(v.name)) for v in saved)
+            w(f"{', '.join(self.names[v] if v in read else '_' for v in saved)}, = saved")
             w("saved.clear()")
         for v in parameters:
             if v.kind == ARGUMENT:
-                self._names[v] = _identifier(v.name)
-                w(f"{self._names[v]} = {self._parameter(v)}._array")
+                self.names[v] = identifier(v.name)
+                w(f"{self.names[v]} = {self._parameter(v)}._array")
             else:
-                self._names[v] = self._parameter(v)
+                self.names[v] = self._parameter(v)
         self._begin()
         for v in dict.fromkeys(v for node in self.nodes for v in node.reads):
             self._enter(v)
@@ -124,19 +107,54 @@ class Program:
         if self._products or self._groups:
             self._scope.update(observers=counters.ACTIVE, count=self._count)
             w("if observers: count()")
-        for i, node in enumerate(self.nodes):
-            begin, self._number = len(w.lines), i
-            getattr(self, f"_{type(node).__name__}")(node)
-            self._lines.update(dict.fromkeys(range(begin + 1, len(w.lines) + 1), node))
-            dying = [self._names[v] for v in last.get(i, ()) if v not in self._once and self.plan.slot(v) is None]
+        end = 0
+        while (i := end) < len(self.nodes):
+            begin, end = len(w.lines), i + 1
+            if self._has_runs and (run := run_at(self, i, last)) is not None:
+                run.write()
+                end = run.end
+            else:
+                self.instruction(i)
+            self._lines.update(dict.fromkeys(range(begin + 1, len(w.lines) + 1), self.nodes[i]))
+            dying = [self.names[v] for k in range(i, end) for v in last.get(k, ())
+                     if v not in self.made_once and self.plan.slot(v) is None]
             if dying:
                 w(f"del {', '.join(dying)}")
         self._unpack(unpacked)
         w(f"return {self._tuple(self.returns)}")
         return self._named(name)
 
+    def instruction(self, i: int) -> None:
+        """Writes instruction i."""
+        self._number, node = i, self.nodes[i]
+        getattr(self, f"_{type(node).__name__}")(node)
+
     def _begin(self) -> None:
         """Writes what comes before the instructions."""
+
+    # ---- runs of native code -------------------------------------------------------------------------
+
+    def _settles(self, group: int, name: str, code: Any) -> None:
+        """Native code takes the place of a group's NumPy code; after that of the last one, the program is rewritten."""
+        self._scope[name] = code
+        self._waiting.discard(group)
+        if not self._waiting and not self._has_runs and may_have_runs(self):
+            self._plain, self.run = self.run, self._run_rewritten
+
+    def _run_rewritten(self, *given: Any) -> Any:
+        """Writes the program with runs, and runs it."""
+        self._has_runs, self._scope, self._w = True, dict(self._scope), Source()
+        self.names, self._lines, self._views, self._set = {}, {}, [], {}
+        lines, run = self._plain, self._write(*self._given)
+        places = {v: place for place, v in enumerate(self._arguments)}
+        self.run = checking([(places[v], n, ignored) for v, n, ignored in self.checks], run, lines)
+        return self.run(*given)
+
+    def once(self, name: str, text: str) -> str:
+        """The name of what is made once for each memory of the program."""
+        if name not in dict(self._views):
+            self._views.append((name, text))
+        return name
 
     def _unpack(self, at: int) -> None:
         """Writes line `at`, which gets the memory and the views of a run, and the last one, which gives them back."""
@@ -151,7 +169,7 @@ class Program:
 
     def _views_made_once(self) -> set[Value]:
         """The views of memory that is the same in all calls, which nobody gets to see."""
-        written, once = self._written, set[Value]()
+        written, once = self.written, set[Value]()
         shown = {*self.returns, *(v for n in self.nodes if not isinstance(n, graph.Call) for v in n.reads)}
         for node in self.nodes:
             if isinstance(node, graph.Call) and node.op.view and node.op.single and not node.extras and node.reads:
@@ -170,7 +188,8 @@ class Program:
         block = block[-strides.address(block) % GRAIN :]
         arrays: list[Any] = [np.ndarray(shape, dtype, block, place) for place, shape, dtype in self.plan.arrays]
         scope = dict(self._scope)
-        scope.update((self._names[v], arrays[slot.number]) for slot in self.plan.placed for v in slot.values)
+        scope.update((f"m{number}", array) for number, array in enumerate(arrays))
+        scope.update((identifier(v.name), arrays[slot.number]) for slot in self.plan.placed for v in slot.values)
         for name, text in self._views:
             scope[name] = eval(text, scope)
         return (*arrays, *(scope[name] for name, _ in self._views))
@@ -179,41 +198,42 @@ class Program:
         """Tells profilers of the products of emitters, and of the groups that run on the CPU."""
         for shape in self._products:
             counters.matmul(shape)
-        for _ in range(self._groups):
+        for _ in self._groups:
             counters.launch("native")
 
     def _named(self, name: str) -> Callable[..., Any]:
         number = next(_serial)
-        self.filename = f"<compiled {name} {number}>"
-        function: Callable[..., Any] = self._w.define_as(name, self._scope, self.filename)
+        filename = f"<compiled {name} {number}>"
+        self._sources[filename] = self._lines
+        function: Callable[..., Any] = self._w.define_as(name, self._scope, filename)
         return function
 
     @property
     def text(self) -> str:
         """The source."""
-        return "\n".join(self._w.lines) + "\n"
+        return "\n".join([*self._w.lines, ""])
 
     def _parameter(self, v: Value) -> str:
-        return f"t_{_identifier(v.name)}" if v.kind == ARGUMENT else _identifier(v.name)
+        return f"t_{identifier(v.name)}" if v.kind == ARGUMENT else identifier(v.name)
 
     def _enter(self, v: Value) -> None:
         """Gives a value from outside its name, and reads or copies it where it is read at the beginning."""
-        if v in self._names:
+        if v in self.names:
             return
-        name = self._names[v] = _identifier(v.name)
+        name = self.names[v] = identifier(v.name)
         if v.kind == GRAD:
             self._w(f"{name} = {self._tensor_of(v.tensor)}._grad._array")
         elif v.kind == CAPTURED:
             self._scope[name] = v.array
         elif v.kind == CONSTANT:
             self._scope[name] = v.array
-            if v.root in self._written:
+            if v.root in self.written:
                 self._scope[f"k_{name}"] = v.content
                 self._w(f"{name} = k_{name}.copy('K')")
 
     def bind(self, value: Any, prefix: str) -> str:
         """The text for an object: a literal, or a global of the function."""
-        if _is_literal(value):
+        if is_literal(value):
             return repr(value)
         name = self._known.get(id(value))
         if name is None:
@@ -228,18 +248,18 @@ class Program:
 
     def argument(self, a: Any) -> str:
         if isinstance(a, Value):
-            return self._names[a]
+            return self.names[a]
         if type(a) in (tuple, list) and any(True for _ in graph.values_in(a)):
             inner = "".join(f"{self.argument(part)}, " for part in a)
             return f"({inner})" if type(a) is tuple else f"[{inner}]"
         return self.bind(a, "a")
 
     def _tuple(self, values: Sequence[Any]) -> str:
-        return f"({''.join(f'{self._names[v]}, ' for v in values)})"
+        return f"({''.join(f'{self.names[v]}, ' for v in values)})"
 
     def _fit(self, v: Value, op: Any) -> None:
         """What the generated functions of ops do with a result: no NumPy scalars, row-major where the op says so."""
-        name = self._names[v]
+        name = self.names[v]
         if not v.shape:
             self._w(f"if isinstance({name}, generic): {name} = asarray({name})")
         elif op.contiguous:
@@ -249,7 +269,7 @@ class Program:
         """The name of a new value; "_" for an argument that is given back."""
         if v.kind != graph.RESULT:
             return "_"
-        return self._names.setdefault(v, _identifier(v.name))
+        return self.names.setdefault(v, identifier(v.name))
 
     # ---- what emitters ask for -----------------------------------------------------------------------
 
@@ -260,7 +280,7 @@ class Program:
     def out(self, v: Value) -> str:
         """The text for the memory of a new value; "" for new memory."""
         if v in self.plan.over:
-            return self._names[self.plan.over[v]]
+            return self.names[self.plan.over[v]]
         slot = self.plan.slot(v)
         return "" if slot is None else f"m{slot.number}"
 
@@ -271,18 +291,16 @@ class Program:
 
     def transposed(self, v: Value) -> str:
         """The text for the transposed view of a matrix."""
-        name = self._names[v]
-        if not (v.kind == CAPTURED or v in self._once or self.plan.slot(v) is not None):
+        name = self.names[v]
+        if not (v.kind == CAPTURED or v in self.made_once or self.plan.slot(v) is not None):
             return f"{name}.T"
-        if (view := f"{name}_T") not in dict(self._views):
-            self._views.append((view, f"{name}.T"))
-        return view
+        return self.once(f"{name}_T", f"{name}.T")
 
     # ---- instructions ------------------------------------------------------------------------------
 
     def _Call(self, node: graph.Call) -> None:
         op, reads = node.op, node.reads
-        emitter = self._emitters[self._number]
+        emitter = self.emitters[self._number]
         if emitter is not None:
             emitter.write(self)
             return
@@ -292,8 +310,8 @@ class Program:
         args += [f"{key}={self.argument(value)}" for key, value in node.attributes.items()]
         call = f"{self.bind(function, 'f_' + op.name)}({', '.join(args)})"
         names = [self.make(v) for v in node.outs]
-        if node.outs[0] in self._once:
-            self._views.append((names[0], call))
+        if node.outs[0] in self.made_once:
+            self.once(names[0], call)
             return
         target = names[0] if op.single else f"({', '.join(names)},)"
         if op.saved:
@@ -311,13 +329,13 @@ class Program:
             self._w(f"# {line}")
         write_group(self, node)
         self._fit_scalars(node)
-        node.code.becomes(functools.partial(self._scope.__setitem__, self._known[id(node.code)]))
+        node.code.becomes(functools.partial(self._settles, id(node), self._known[id(node.code)]))
 
     def _fit_scalars(self, node: graph.Node) -> None:
         """No NumPy scalars."""
         for v in node.outs:
             if not v.shape:
-                self._w(f"if isinstance({self._names[v]}, generic): {self._names[v]} = asarray({self._names[v]})")
+                self._w(f"if isinstance({self.names[v]}, generic): {self.names[v]} = asarray({self.names[v]})")
 
     def _FusedRule(self, node: graph.FusedRule) -> None:
         made = iter([self.make(v) for v in node.outs])
@@ -327,7 +345,7 @@ class Program:
         self._fit_scalars(node)
 
     def _Copy(self, node: graph.Copy) -> None:
-        self._w(f"{self.make(node.outs[0])} = {self._names[node.source]}.copy()")
+        self._w(f"{self.make(node.outs[0])} = {self.names[node.source]}.copy()")
 
     def _Write(self, node: graph.Write) -> None:
         owner = self._owners.get(node.target.root)
@@ -339,21 +357,21 @@ class Program:
             tensor = f"{self._tensor_of(owner.tensor)}._grad"
         else:
             tensor = self._tensor_of(owner.tensor)
-        self._w(f"write({tensor}, {self._names[node.target]}, {self._names[node.source]})")
+        self._w(f"write({tensor}, {self.names[node.target]}, {self.names[node.source]})")
 
     def _Draw(self, node: graph.Draw) -> None:
         self._w(f"{self.make(node.outs[0])} = {self.bind(node.draw, 'draw')}({node.shape!r})._array")
 
     def _Check(self, node: graph.Check) -> None:
-        shown = "".join(f", wrap({self._names[v]})" for v in node.shown)
-        self._w(f"{self.bind(node.test, 'test')}({self._names[node.value]}{shown})")
+        shown = "".join(f", wrap({self.names[v]})" for v in node.shown)
+        self._w(f"{self.bind(node.test, 'test')}({self.names[node.value]}{shown})")
 
     def _Look(self, node: graph.Look) -> None:
         """Does nothing."""
 
     def _SetGrad(self, node: graph.SetGrad) -> None:
         value = node.value
-        array = "None" if value is None else self._names[value]
+        array = "None" if value is None else self.names[value]
         if not node.inside:
             self._set = {root: leaf for root, leaf in self._set.items() if leaf[0] is not node.tensor}
             if value is not None:
@@ -375,23 +393,9 @@ class Program:
 
     def _explained(self, error: Exception) -> Exception:
         for frame, line in traceback.walk_tb(error.__traceback__):
-            if frame.f_code.co_filename == self.filename:
-                node = self._lines.get(line)
+            if (lines := self._sources.get(frame.f_code.co_filename)) is not None:
+                node = lines.get(line)
                 if isinstance(node, graph.Call):
-                    arrays = [frame.f_locals.get(self._names[a], a.array) for a in node.args if isinstance(a, Value)]
+                    arrays = [frame.f_locals.get(self.names[a], a.array) for a in node.args if isinstance(a, Value)]
                     return explained(node.op, [*map(wrap, arrays)], error)
         return error
-
-
-def _identifier(name: str) -> str:
-    text = re.sub(r"\W", "_", name)
-    return f"{text}_" if keyword.iskeyword(text) or text in _OWN or re.fullmatch(r"m\d+", text) else text
-
-
-def _is_literal(value: Any) -> bool:
-    if type(value) is tuple:
-        return all(map(_is_literal, value))
-    if type(value) is float:
-        return value == value and abs(value) != float("inf")
-    return type(value) in (int, bool, str, type(None))
-

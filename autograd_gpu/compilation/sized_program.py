@@ -72,7 +72,7 @@ class SizedProgram(Program):
         self._scope.update(misfit=misfit, filled=filled)
         places = {v.place: v for v in self._arguments}
         for number, (place, dim) in enumerate(self._symbols):
-            self._w(f"s{number} = {self._names[places[place]]}.shape[{dim}]")
+            self._w(f"s{number} = {self.names[places[place]]}.shape[{dim}]")
 
     def bind(self, value: Any, prefix: str) -> str:
         if not is_sized(value):
@@ -110,7 +110,7 @@ class SizedProgram(Program):
     def _compare(self, node: Node) -> None:
         for v in dict.fromkeys(node.made()):
             if v.shape and v.kind == RESULT:
-                name, (shape, steps) = self._names[v], v.layout or (v.shape, v.array.strides)
+                name, (shape, steps) = self.names[v], v.layout or (v.shape, v.array.strides)
                 tests = [f"{name}.shape != {shape!r}"]
                 if node.phase != OUTSIDE:  # gradients come in any layout
                     tests += self._stride_tests(name, shape, steps)

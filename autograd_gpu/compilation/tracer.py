@@ -164,6 +164,10 @@ class Tracer(Tracing):
 
     # ---- notes -------------------------------------------------------------------------------------
 
+    def run(self, *given: Any) -> Any:
+        with self.dependencies.paused():
+            return super().run(*given)
+
     def arguments(self, args: list[Any]) -> list[Any]:
         self.flush()
         return [self.value(a) if isinstance(a, TensorBase) else a for a in args]
@@ -206,7 +210,7 @@ class Tracer(Tracing):
             return None
         asked = graph.mapped((g, need, *given), self.value, TensorBase)
         arrays = graph.mapped(asked, lambda value: value.array)
-        with below(self):
+        with self.dependencies.paused(), below(self):
             grads = rule(RAW, *arrays)
         if grads is None:
             return None

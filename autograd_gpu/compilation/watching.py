@@ -14,7 +14,8 @@ import inspect
 import sys
 import sysconfig
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,11 @@ def chains_of(code: types.CodeType) -> tuple[tuple[tuple[str, tuple[str, ...]], 
     return tuple(found), tuple(loose)
 
 
+def _imports(code: types.CodeType) -> bool:
+    """Whether a module is imported while the function runs."""
+    return code.co_name in _IMPORTS and code.co_filename == "<frozen importlib._bootstrap>"
+
+
 def _arguments_of(code: types.CodeType) -> tuple[str, ...]:
     flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]
@@ -99,15 +105,33 @@ class Watch:
         self._made: dict[int, Any] = {}  # by id: the attributes of objects that the call itself has made
         self._ours: dict[types.CodeType, bool] = {}
         self._before: Any = None
+        self._listener: Any = None
         self._imports = 0  # that are running, one inside of another
 
     def __enter__(self) -> Watch:
         self._before = sys.getprofile()
-        sys.setprofile(self._event)
+        self._listener = self._listening()
+        sys.setprofile(self._listener)
         return self
 
     def __exit__(self, *exc: object) -> None:
         sys.setprofile(self._before)
+        self._listener = None  # which refers to this object
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While only the library's code runs, which is of no interest, nobody is told of its functions.
+
+        Half of the time of a record would go into telling. A profiler that was set before hears of all.
+        """
+        pauses = self._before is None and sys.getprofile() is self._listener is not None
+        if pauses:
+            sys.setprofile(None)
+        try:
+            yield
+        finally:
+            if pauses:
+                sys.setprofile(self._listener)
 
     def changed(self) -> list[str]:
         """The names of what is not what it was."""
@@ -138,21 +162,33 @@ class Watch:
             if isinstance(part, CONTAINERS):
                 self._kept(Item({name: part}, name, name))
 
-    def _event(self, frame: types.FrameType, event: str, argument: Any) -> None:
-        if self._before is not None:
-            self._before(frame, event, argument)
+    def _listening(self) -> Callable[[types.FrameType, str, Any], None]:
+        """The function that hears of events; most are none of its business, so it is short."""
+        ours, before = self._ours, self._before
+
+        def event(frame: types.FrameType, event: str, argument: Any) -> None:
+            if before is not None:
+                before(frame, event, argument)
+            if event == "call":
+                if not ours.get(frame.f_code):
+                    self._begins(frame)
+            elif event == "return" and self._imports and _imports(frame.f_code):
+                self._imports -= 1
+
+        return event
+
+    def _begins(self, frame: types.FrameType) -> None:
+        """A function begins of which is not known that its code is none of the user's."""
         code = frame.f_code
-        if code.co_name in _IMPORTS and code.co_filename == "<frozen importlib._bootstrap>":
-            self._imports += {"call": 1, "return": -1}.get(event, 0)
-        if event != "call" or self._imports:  # later calls do not import what this one does
+        self._imports += _imports(code)
+        if self._imports:  # later calls do not import what this one does
             return
-        ours = self._ours.get(code)
-        if ours is None:
+        if code not in self._ours:
             package = frame.f_globals.get("__name__", "").partition(".")[0]  # also of a dataclass's __init__
             ours = package in LIBRARIES or is_ours(code.co_filename)
             ours = ours or any(getattr(hook, "__code__", None) is code for hook in gc.callbacks)
-            self._ours[code] = ours = ours and code not in MODULE_CALLS
-        if ours:
+            self._ours[code] = ours and code not in MODULE_CALLS
+        if self._ours[code]:
             return
         if code in MODULE_CALLS:
             module = frame.f_locals["self"]

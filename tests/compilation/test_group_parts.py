@@ -49,7 +49,7 @@ def test_a_formula_has_the_bits_of_the_forward(name):
             group = fuse._group(fuse._Unit(0, [node], [known.by_node[node]], known.by_node[node].key), node.outs)
             code = fuse._code(group, known)
             with np.errstate(all="ignore"):
-                same_bits(code.code([v.array for v in group.args], code.constants)[0], out)
+                same_bits(code.code([v.array for v in group.args], code.code.constants)[0], out)
             if dtype == np.float32:  # test_llvm_code.py has float64
                 code.switch.compile(np.dtype(dtype))
                 same_bits(code.switch([v.array for v in group.args], ())[0], out)

@@ -507,6 +507,38 @@ def test_a_variable_that_is_deleted():
         compiled(ag.ones(2))
 
 
+def test_a_record_is_not_told_of_the_ops_code():
+    heard = []
+
+    class Note(ag.compilation.watching.Watch):
+        def _begins(self, frame):
+            heard.append(frame.f_code.co_name)
+            super()._begins(frame)
+
+    def refuse(*words):
+        raise AssertionError(words)
+
+    def library():
+        return 1
+
+    watch = Note(refuse)
+    with watch:
+        with watch.paused(), watch.paused():
+            assert sys.getprofile() is None
+            library()
+        assert sys.getprofile() is watch._listener
+    assert "library" not in heard
+
+    told = []
+    sys.setprofile(lambda frame, event, argument: told.append(frame.f_code.co_name))  # a user's profiler hears of all
+    try:
+        with watch, watch.paused():
+            library()
+    finally:
+        sys.setprofile(None)
+    assert "library" in told
+
+
 def count_of_calls(function, *args):
     """The number of Python functions that a call enters."""
     entered = []

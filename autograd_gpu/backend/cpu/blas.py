@@ -14,7 +14,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,27 @@ def readable(x: np.ndarray) -> np.ndarray:
         return x
     repeated = tuple([slice(None if stride else 1) for stride in x.strides[:-2]])
     return np.broadcast_to(np.ascontiguousarray(x[repeated]), x.shape)
+
+
+class Products(NamedTuple):
+    """The addresses of functions of CBLAS for one dtype; `wide`: whether their integers have 64 bits."""
+
+    gemm: int
+    gemv: int
+    wide: bool
+
+
+@functools.cache
+def products_of(dtype: np.dtype) -> Products | None:
+    """Those that np.dot calls for float32 or float64; None if NumPy uses another BLAS than OpenBLAS."""
+    controller = limit_of("numpy").controller
+    affixes = None if controller is None else _affixes(controller.dynlib)
+    letter = {"f": "s", "d": "d"}.get(dtype.char)
+    if affixes is None or letter is None:
+        return None
+    functions = [getattr(controller.dynlib, f"cblas_{letter}{name}".join(affixes)) for name in ("gemm", "gemv")]
+    gemm, gemv = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
+    return Products(gemm, gemv, "64" in affixes[1])
 
 
 def kernels() -> str | None:

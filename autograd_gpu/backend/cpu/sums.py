@@ -134,7 +134,7 @@ def rows(x: np.ndarray) -> Any:
 
 
 @functools.lru_cache(1024)
-def _block(n: int, m: int, dense: bool) -> tuple[int, bool]:
+def block(n: int, m: int, dense: bool) -> tuple[int, bool]:
     """The rows per block of n rows, a divisor of n if a large one exists, and whether a product sums the block."""
     product = dense and SHORT * m <= SMALL_VECTOR
     most = min(BLOCK, SMALL_VECTOR // m) if product else FEW_ROWS
@@ -144,7 +144,7 @@ def _block(n: int, m: int, dense: bool) -> tuple[int, bool]:
 def _of_blocks(x: np.ndarray, dense: bool) -> np.ndarray:
     """The sums over blocks of rows: (..., n, m) -> (..., number of blocks, m)."""
     *lead, n, m = x.shape
-    size, product = _block(n, m, dense)
+    size, product = block(n, m, dense)
     count, rest = divmod(n, size)
     if not rest and x.size < MANY:
         x = x.reshape(*lead, count, size, m)

@@ -6,6 +6,7 @@ without llvmlite, NumPy code runs, with the same bits.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,13 +32,17 @@ class GroupCode:
     """
 
     def __init__(self, name: str, program: Program, dtype: np.dtype, shape: tuple[int, ...]) -> None:
-        self.program, self.dtype, self.shape = program, dtype, shape
+        self.name, self.program, self.dtype, self.shape = name, program, dtype, shape
         self.inputs, self.outputs = len(program.inputs), len(program.outputs)
-        self.code = NumpyCode(name, program, dtype)
-        self.code.native = None
         self.switch = switch_of(name, program, PER_CALL)
         self.homes: list[Callable[[Any], None]] = []
-        self.constants = self.code.constants
+
+    @functools.cached_property
+    def code(self) -> NumpyCode:
+        """The NumPy code, which is not written if native code is on disk."""
+        code = NumpyCode(self.name, self.program, self.dtype)
+        code.native = None
+        return code
 
     def becomes(self, tell: Callable[[Any], None]) -> None:
         self.homes.append(tell)
@@ -51,7 +56,7 @@ class GroupCode:
                 self._settle(self.switch.runs[self.dtype])
         if results is None:
             with np.errstate(all="ignore"):  # as native code
-                results = self.code(inputs, (*[n.reshape(()) for n in numbers], *self.constants))
+                results = self.code(inputs, (*[n.reshape(()) for n in numbers], *self.code.constants))
             results = [r if r.flags.c_contiguous else row_major(r) for r in results]
             results = [r.copy() if any(r is x for x in (*arrays, *results[:k])) else r for k, r in enumerate(results)]
         if out is not None:
@@ -61,12 +66,22 @@ class GroupCode:
             results = [result if target is None else target for result, target in zip(results, out, strict=True)]
         return results[0] if self.outputs == 1 else results
 
+    @property
+    def kernel(self) -> Any:
+        """The native code, or None."""
+        ready = self.switch is not None and self.switch.is_ready(self.dtype)
+        return self.switch.runs[self.dtype] if ready else None  # type: ignore[union-attr]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the arrays are neither pooled nor shared by threads."""
+        size = math.prod(self.shape) * self.dtype.itemsize
+        return size < pool.SMALLEST and not Blocks(1, size, 1).shared
+
     def _settle(self, kernel: Any) -> None:
         """Native code takes the place of this object."""
-        size = math.prod(self.shape) * self.dtype.itemsize
-        small = size < pool.SMALLEST and not Blocks(1, size, 1).shared
         for tell in self.homes:
-            tell(kernel.ufunc if small else Large(kernel, self.shape, self.inputs))
+            tell(kernel.ufunc if self.is_small else Large(kernel, self.shape, self.inputs))
         self.homes.clear()
 
 

@@ -53,7 +53,7 @@ class Plan:
     ) -> None:  # fmt: skip
         self.root = roots(nodes, fresh)
         self._fixed, self._fresh = {self.root.get(r, r) for r in fixed}, fresh
-        self._escaping = self.escaping(nodes, returns)
+        self.kept = self.escaping(nodes, returns)
         self._last = self.last_uses(nodes)
         self.over: dict[Value, Value] = {}  # by result: the operand in whose memory it is put
         self.scratch: dict[int, list[Slot]] = {}  # by number of the instruction: memory that it needs for itself
@@ -105,7 +105,7 @@ class Plan:
 
     def _may_be_placed(self, slot: Slot) -> bool:
         own = all(v in self._slots and v.is_whole and type(v.array) is np.ndarray and v.array.flags.c_contiguous
-                  and self.root_of(v) not in self._fixed and self.root_of(v) not in self._escaping for v in slot.values)
+                  and self.root_of(v) not in self._fixed and self.root_of(v) not in self.kept for v in slot.values)
         return own and 0 < slot.nbytes < LARGE
 
     def _beside(self, nodes: Sequence[Node], within: Sequence[Slot]) -> int:
@@ -124,7 +124,7 @@ class Plan:
     def last_uses(self, nodes: Sequence[Node]) -> dict[int, int]:
         """By root of memory: the last instruction that touches it; the number of all for what somebody keeps."""
         last = {self.root_of(v): i for i, node in enumerate(nodes) for v in (*node.reads, *node.made())}
-        return {**last, **dict.fromkeys(self._escaping, len(nodes))}
+        return {**last, **dict.fromkeys(self.kept, len(nodes))}
 
     def escaping(self, nodes: Sequence[Node], returns: Iterable[Value]) -> set[int]:
         """The roots of memory that somebody keeps after the call: results, `.grad`s, and what a routine gets."""

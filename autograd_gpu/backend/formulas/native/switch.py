@@ -29,7 +29,7 @@ LOADS = 1 << 12  # elements, in all calls, from which code is looked for on disk
 COMPILES = 1 << 22  # elements from which code is compiled
 BITS = np.dtype(np.uint16)
 Results = Sequence[np.ndarray]
-_COMPILING = threading.Lock()  # others run NumPy code meanwhile
+COMPILING = threading.Lock()  # others run NumPy code meanwhile
 
 
 class SETTING:
@@ -100,7 +100,7 @@ class Switch:
 
     def _prepared(self, dtype: np.dtype, seen: int) -> Callable[..., Results | None]:
         """What runs for arrays of this dtype: native code, or nothing for now, or ever."""
-        if not _COMPILING.acquire(blocking=False):
+        if not COMPILING.acquire(blocking=False):
             return _nothing
         try:
             kernel = self._made(dtype, compiles=seen >= COMPILES)
@@ -113,7 +113,7 @@ class Switch:
             say(str(error))
             return _nothing
         finally:
-            _COMPILING.release()
+            COMPILING.release()
 
     def _made(self, dtype: np.dtype, compiles: bool) -> Callable[..., Results | None] | None:
         ir = self.ir(dtype)

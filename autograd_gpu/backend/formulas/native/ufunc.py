@@ -37,7 +37,7 @@ class _Head(ctypes.Structure):
 
 
 @functools.cache
-def _function(place: int) -> int:
+def numpy_function(place: int) -> int:
     """The address of a function in NumPy's table."""
     capsule = np._core._multiarray_umath._UFUNC_API  # type: ignore[attr-defined]
     get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -67,7 +67,7 @@ def _check(ufunc: np.ufunc, name: str, dtype: np.dtype, address: int, data: int)
     """Unavailable unless the inner loop has the results of its ufunc."""
     ends = [0, 1e-40, 1e-6, 0.1, 1, 3, 20, 87, 89, 104, 700, 746, 1e5, 1e30, np.inf, np.nan]
     x = np.concatenate([np.linspace(-9, 9, 991), ends, np.negative(ends)]).astype(dtype)
-    operands = [x, *[np.asarray(exponent, dtype) for exponent in ([2.5] if name == "pow" else [])]]
+    operands = [x, *[np.asarray(second, dtype) for second in ([2.5] if ufunc.nin == 2 else [])]]
     out = np.empty_like(x)
     arrays = [*operands, out]
     pointers = (Pointer * len(arrays))(*[a.ctypes.data for a in arrays])
@@ -75,7 +75,7 @@ def _check(ufunc: np.ufunc, name: str, dtype: np.dtype, address: int, data: int)
     ctypes.CFUNCTYPE(None, Pointer, Pointer, Pointer, Pointer)(address)(
         ctypes.addressof(pointers), ctypes.addressof(ctypes.c_ssize_t(x.size)), ctypes.addressof(steps), data
     )
-    ctypes.CFUNCTYPE(None)(_function(CLEAR_FLAGS))()
+    ctypes.CFUNCTYPE(None)(numpy_function(CLEAR_FLAGS))()
     with np.errstate(all="ignore"):
         expected = ufunc(*operands)
     signs_differ = (np.signbit(out) != np.signbit(expected)) & ~np.isnan(expected)
@@ -102,7 +102,7 @@ def ties(dtype: np.dtype) -> dict[str, str]:
 def loops_of(program: Program, dtype: np.dtype) -> Any:
     """The addresses that a program's machine code for this type of computation reads: an array of C."""
     pairs = [inner_loop(function, dtype) for function in functions_of(program)]
-    table = [word or None for pair in pairs for word in pair] + [_function(CLEAR_FLAGS)]
+    table = [word or None for pair in pairs for word in pair] + [numpy_function(CLEAR_FLAGS)]
     return (Pointer * len(table))(*table)
 
 
@@ -122,6 +122,7 @@ class NativeUfunc:
         self.table = loops_of(program, computed)
         self.functions, self.data = (Pointer * 1)(address), (Pointer * 1)(ctypes.addressof(self.table))
         self.types = bytes([stored.num] * inputs + [computed.num] * numbers + [stored.num] * outputs)
+        self.loop = address, ctypes.addressof(self.table)
         self.name = name.encode()
         self.ufunc: Callable[..., Any] = _from_function()(
             self.functions, self.data, self.types, 1, inputs + numbers, outputs, NO_IDENTITY, self.name, None, 0
@@ -132,4 +133,4 @@ class NativeUfunc:
 def _from_function() -> Callable[..., Any]:
     """PyUFunc_FromFuncAndData."""
     arguments: Sequence[Any] = (Pointer, Pointer, Text, Int, Int, Int, Int, Text, Text, Int)
-    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(_function(FROM_FUNCTION))
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(numpy_function(FROM_FUNCTION))

@@ -1,0 +1,335 @@
+"""Neighbouring products, sums and groups of a program as one call of native code (backend/formulas/native/runs.py).
+
+A run has the instructions that emitters write, in their order, with the same functions and arguments, in the same
+memory. It is written once the groups of a program have machine code. Setting a `.grad` in the middle waits for its end,
+which nobody can see. What the instructions make that is in no memory of the program is allocated before the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend.cpu import numpy_ops, pool
+from ..backend.cpu.pool import SMALLEST as LARGE
+from ..backend.formulas.native import runs
+from ..backend.formulas.native.llvm_code import STRIP
+from ..backend.formulas.native.runs import MOST_ARRAYS, MOST_OPERANDS, Operand, Place
+from ..backend.formulas.native.switch import say
+from ..backend.formulas.native.ufunc import Unavailable, inner_loop
+from . import native_cross_entropy
+from .emitters import PRODUCTS, SUMS, UFUNCS, product_of
+from .graph import ARGUMENT, CAPTURED, CONSTANT, Call, Group, Look, Node, SetGrad, Value
+from .names import identifier
+
+FEWEST = 2  # instructions of a run
+
+
+class Unfit(Exception):
+    """An instruction that is no part of a run."""
+
+
+class Run:
+    """The instructions of a program from number `first` on that run as one call. `program` writes the lines."""
+
+    def __init__(self, program: Any, first: int, last_uses: dict[int, list[Value]]) -> None:
+        self.program, self.first, self.end, self.count = program, first, first, 0
+        self.steps: list[list[int]] = []
+        self.arrays: dict[str, int] = {}  # by text: the number of an array that each call gets
+        self.static: dict[str, int] = {}  # by text: the number of one that is the same in all calls
+        self.names: dict[Value, str] = {}  # of what it makes
+        self.made: dict[Value, str] = {}  # the text for new memory
+        self.moved: dict[Value, str] = {}  # the text for that of an operand, which is no memory of the program
+        self.scratch: dict[str, str] = {}  # by name: the text for memory of its own
+        self.checks: list[tuple[Value, int, int]] = []  # classes of a cross entropy, their number, that to ignore
+        for i, node in enumerate(program.nodes[first:], first):
+            if node.outs and node.outs[0] in program.made_once:
+                program.instruction(i)  # which writes no line
+                continue
+            if self._waits(node):
+                continue
+            if not self._takes(i, node):
+                break
+            self.end, self.count = i + 1, self.count + 1
+            if any(v.array.nbytes >= LARGE for v in last_uses.get(i, ())):
+                break  # large memory is given back at its last use
+
+    def _waits(self, node: Node) -> bool:
+        """Whether an instruction may as well stand behind the run."""
+        sets = isinstance(node, SetGrad) and node.value is not None
+        return sets or isinstance(node, Look) or bool(node.outs and node.outs[0] in self.program.made_once)
+
+    def _takes(self, i: int, node: Node) -> bool:
+        """Takes an instruction, if it has steps; else everything is as it was."""
+        before = ([*self.steps], {**self.arrays}, {**self.static}, {**self.names}, {**self.made}, {**self.moved},
+                  {**self.scratch}, [*self.checks])
+        try:
+            self._add(i, node)
+        except Unfit:
+            self.steps, self.arrays, self.static, self.names, self.made, self.moved, self.scratch, self.checks = before
+            return False
+        return True
+
+    def _add(self, i: int, node: Node) -> None:
+        on_host = all(type(v.array) is np.ndarray and v.array.size for v in node.outs)
+        if self.program.emitters[i] is None or not on_host:
+            raise Unfit
+        if isinstance(node, Group):
+            self._group(node)
+        elif isinstance(node, Call) and node.op.name in PRODUCTS:
+            self._product(node)
+        elif isinstance(node, Call) and node.op.name in SUMS:
+            self._sum(node)
+        elif isinstance(node, Call) and node.op.name in UFUNCS:
+            self._ufunc(node)
+        elif isinstance(node, Call) and node.op.name == "class_cross_entropy":
+            self._losses(node)
+        elif isinstance(node, Call) and node.op.name == "cross_entropy_grad":
+            self._gradient_of_losses(node)
+        else:
+            raise Unfit
+        if len(self.arrays) > MOST_ARRAYS:
+            raise Unfit
+
+    # ---- instructions ------------------------------------------------------------------------------
+
+    def _product(self, node: Call) -> None:
+        (a, b, bias), (out,) = (*node.args, None)[:3], node.outs
+        is_linear, options = node.op.name == "linear", node.attributes
+        ta, tb = (False, True) if is_linear else (bool(options.get("ta")), bool(options.get("tb")))
+        product = product_of(a, b, ta, tb, out)
+        if product is None or self.program.plan.root_of(a) == self.program.plan.root_of(b):
+            raise Unfit
+        m, _, n = product.shape
+        left, right = a.array.T if ta else a.array, b.array.T if tb else b.array
+        at = self.place(a), self.place(b)
+        target = self.target(out)
+        if product.turned:
+            scratch = self._new(m * n, out.dtype)
+            self._gemm(right.T, left.T, [at[1], at[0], scratch])
+            self.steps.append(runs.transposed(m, n, scratch, target))
+        else:
+            self._gemm(left, right, [*at, target])
+        if bias is not None:
+            self._loop(_inner_loop("add", out.dtype), [out, bias], [out])
+
+    def _gemm(self, a: np.ndarray, b: np.ndarray, places: Sequence[Place]) -> None:
+        step = runs.gemm(a, b, places)
+        if step is None or not runs.products_are_equal(
+            *a.shape, b.shape[1], not a.flags.c_contiguous, not b.flags.c_contiguous, a.dtype
+        ):
+            raise Unfit
+        self.steps.append(step)
+
+    def _sum(self, node: Call) -> None:
+        x, (out,) = node.args[0], node.outs
+        (n, m), dtype = x.shape, out.dtype
+        if not runs.sums_are_equal(n, m, dtype):
+            raise Unfit
+        at, target = self.place(x), self.target(out)
+        steps = runs.column_sums(n, m, lambda n: self._bound(numpy_ops.ones(n, dtype)), at,
+                                 lambda elements: self._new(elements, dtype), target, dtype)
+        self.steps += steps or []
+
+    def _ufunc(self, node: Call) -> None:
+        dtype = node.outs[0].dtype
+        operands = [a if isinstance(a, Value) else numpy_ops.constant(a, dtype) for a in node.args]
+        self._loop(_inner_loop(UFUNCS[node.op.name], dtype), operands, node.outs)
+
+    def _losses(self, node: Call) -> None:
+        (x, target), (loss, probs), kept = node.args[:2], node.outs, node.extras["scale"]
+        if target.kind != ARGUMENT or target.dtype != np.int64 or not target.array.flags.c_contiguous:
+            raise Unfit
+        if not isinstance(kept, Value) or not native_cross_entropy.are_equal(x.shape, x.dtype):
+            raise Unfit
+        at = self.place(x), self.place(target), self.target(loss), self.target(probs)
+        self.steps += native_cross_entropy.loss_steps(x.shape, x.dtype, self._bound, self._new, *at) or []
+        scale = np.asarray(1.0 / len(x.array), x.dtype)
+        self.names[kept] = self.program.bind(scale, "scale")
+        self._static(self.names[kept])
+        self.program.made_once.add(kept)
+        self.checks.append((target, x.shape[1], node.attributes["ignore_index"]))
+
+    def _gradient_of_losses(self, node: Call) -> None:
+        (h, probs, target, scale), (out,) = node.args, node.outs
+        if target not in [checked for checked, *_ in (*self.checks, *self.program.checks)]:
+            raise Unfit
+        at = self.place(h), self.place(probs), self.place(target), self.place(scale), self.target(out)
+        self.steps += native_cross_entropy.gradient_steps(probs.shape, probs.dtype, self._new, *at)
+
+    def _group(self, node: Group) -> None:
+        kernel = node.code.kernel
+        if kernel is None or not node.code.is_small:
+            raise Unfit
+        self.program.bind(kernel, "kernel")  # which has to live as long as the run
+        self._loop(kernel.native.loop, node.args, node.outs)
+
+    def _loop(self, function: tuple[int, int], operands: Sequence[Any], outs: Sequence[Value]) -> None:
+        """The steps for a loop over arrays of one shape, beside numbers, rows and columns."""
+        size, shape, listed = outs[0].dtype.itemsize, outs[0].shape, list[tuple[Place, tuple[int, ...]]]()
+        for x in operands:
+            place = self.place(x) if isinstance(x, Value) else self._bound(x)
+            array = x.array if isinstance(x, Value) else x
+            listed.append((place, (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides))
+        dense = outs[0].array.strides
+        listed += [(self.target(v) if v not in self.names else self.place(v), dense) for v in outs]
+        if len(listed) > MOST_OPERANDS or not outs[0].array.flags.c_contiguous:
+            raise Unfit
+        elements = outs[0].array.size
+        if all(strides == dense or not any(strides) for _, strides in listed):
+            inner = [Operand(place, 0, size * any(strides)) for place, strides in listed]
+            self.steps.append(runs.loop(function, 1, elements, inner))
+            return
+        if len(shape) != 2:
+            raise Unfit
+        rows, columns = shape
+        if all(strides in ((0, 0), (0, size), dense) for _, strides in listed) and (block := STRIP // columns) > 1:
+            self._by_blocks(function, listed, rows, columns, min(block, rows), size)
+        else:
+            self.steps.append(runs.loop(function, rows, columns, [Operand(p, *strides) for p, strides in listed]))
+
+    def _by_blocks(
+        self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...]]], rows: int, columns: int,
+        block: int, size: int,
+    ) -> None:  # fmt: skip
+        """A loop by blocks of rows, for which operands that are rows are repeated: fewer calls for narrow arrays."""
+        row, (times, rest) = columns * size, divmod(rows, block)
+        operands = []
+        for place, strides in listed:
+            if strides == (0, size):
+                repeated = self._new(block * columns, np.dtype(f"u{size}"))
+                self.steps.append(runs.copies(block, row, place, repeated))
+                operands.append(Operand(repeated, 0, size))
+            else:
+                operands.append(Operand(place, block * row if any(strides) else 0, size * any(strides)))
+        self.steps.append(runs.loop(function, times, block * columns, operands))
+        if rest:
+            last = [Operand(Place(p.number, p.offset + times * outer), 0, inner) for p, outer, inner in operands]
+            self.steps.append(runs.loop(function, 1, rest * columns, last))
+
+    # ---- memory ------------------------------------------------------------------------------------
+
+    def place(self, v: Value) -> Place:
+        """Where an operand is; Unfit if its memory might have other strides than in the record."""
+        program, slot = self.program, self.program.plan.slot(v)
+        if slot is not None:
+            return self._static(f"m{slot.number}")
+        if v in self.names:
+            text = self.moved.get(v, self.names[v])
+            return self._static(text) if text in self.static else self._given(text)
+        if v in program.made_once or v.kind == CAPTURED or self._is_constant(v):
+            return self._static(program.argument(v))
+        if v.kind == ARGUMENT or self._is_dense(v):
+            return self._given(program.argument(v))
+        raise Unfit
+
+    def _is_constant(self, v: Value) -> bool:
+        return v.kind == CONSTANT and v.root not in self.program.written
+
+    def _is_dense(self, v: Value) -> bool:
+        """Whether an instruction before the run makes v row-major in every call."""
+        i = self.program.makers.get(v)
+        if i is None or not v.array.flags.c_contiguous:
+            return False
+        node = self.program.nodes[i]
+        if self.program.emitters[i] is not None:
+            return all(u.array.flags.c_contiguous for u in (*node.reads, *node.outs))
+        return isinstance(node, Call) and node.op.contiguous and v in node.outs
+
+    def target(self, v: Value) -> Place:
+        """Where a result is to be."""
+        program, slot = self.program, self.program.plan.slot(v)
+        if slot is not None:
+            self.names[v] = f"m{slot.number}"
+            return self._static(self.names[v])
+        over = program.plan.over.get(v)
+        if over is not None:
+            at = self.place(over)
+            self.names[v] = identifier(v.name)
+            self.moved[v] = self.moved.get(over, self.names.get(over) or program.argument(over))
+            return at
+        if v.array.nbytes >= LARGE and program.plan.root_of(v) not in program.plan.kept:
+            raise Unfit
+        self.names[v] = identifier(v.name)
+        empty = pool.empty if v.array.nbytes >= LARGE else np.empty
+        self.made[v] = f"{program.bind(empty, 'empty')}({v.shape!r}, {program.bind(v.dtype, 'dtype')})"
+        return self._given(self.names[v])
+
+    def _given(self, text: str) -> Place:
+        return Place(self.arrays.setdefault(text, len(self.arrays)))
+
+    def _static(self, text: str) -> Place:
+        return Place(MOST_ARRAYS + self.static.setdefault(text, len(self.static)))
+
+    def _bound(self, array: np.ndarray) -> Place:
+        """An array that is not written to."""
+        return self._static(self.program.bind(array, "fixed"))
+
+    def _new(self, elements: int, dtype: np.dtype) -> Place:
+        """Memory of the run, which belongs to one call at a time as that of the program does."""
+        name = f"s{self.first}_{len(self.scratch)}"
+        self.scratch[name] = f"{self.program.bind(np.empty, 'empty')}({elements}, {self.program.bind(dtype, 'dtype')})"
+        return self._static(name)
+
+    # ---- text --------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Writes the run, and behind it the instructions that wait for its end."""
+        program = self.program
+        program.names.update(self.names)
+        program.checks += self.checks
+        for v, text in self.made.items():
+            program.line(f"{self.names[v]} = {text}")
+        waiting = []
+        for i, node in enumerate(program.nodes[self.first : self.end], self.first):
+            if self._waits(node):
+                waiting.append(i)
+                continue
+            made, read = (", ".join([v.name for v in values]) for values in (node.outs, node.reads))
+            for line in node.lines if isinstance(node, Group) else [f"{made} = {node.name}({read})  [{node.where}]"]:
+                program.line(f"# {line}")
+        function = program.bind(runs.function_of(self.steps), "run")
+        for name, text in self.scratch.items():
+            program.once(name, text)
+        places = program.once(f"{function}_places", f"{program.bind(runs.places, 'places')}({', '.join(self.static)})")
+        program.line(f"{function}({', '.join([places, *self.arrays])})")
+        for v, text in self.moved.items():
+            program.line(f"{self.names[v]} = {text}")
+        for i in waiting:
+            program.instruction(i)
+
+
+def _inner_loop(name: str, dtype: np.dtype) -> tuple[int, int]:
+    try:
+        return inner_loop(name, dtype)
+    except Unavailable as error:
+        say(str(error))
+        raise Unfit from None
+
+
+def checking(
+    checks: Sequence[tuple[int, int, int]], run: Callable[..., Any], lines: Callable[..., Any]
+) -> Callable[..., Any]:  # fmt: skip
+    """What runs a program: `run`, or `lines` where classes are ignored or out of range. checks: the number of the
+    argument that has classes, how many there are, and which is ignored."""
+
+    def checked(*given: Any) -> Any:
+        for place, classes, ignored in checks:
+            if not native_cross_entropy.are_usual(given[place]._array, classes, ignored):
+                return lines(*given)
+        return run(*given)
+
+    return checked if checks else run
+
+
+def may_have_runs(program: Any) -> bool:
+    """Whether a program, whose groups have native code, may have runs."""
+    return len(program.emitters) - program.emitters.count(None) >= FEWEST and runs.are_there()
+
+
+def run_at(program: Any, first: int, last_uses: dict[int, list[Value]]) -> Run | None:
+    """The run that begins with instruction `first`, if there is one."""
+    run = Run(program, first, last_uses)
+    return run if run.count >= FEWEST else None

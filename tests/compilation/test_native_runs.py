@@ -1,0 +1,208 @@
+"""Runs of compiled programs: the bits of eager code, what joins a run, and what ends it."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from compiled_groups import programs_of
+
+import autograd_gpu as ag
+from autograd_gpu import nn, optim
+from autograd_gpu.backend.formulas.native import runs
+from autograd_gpu.compilation import native_runs
+
+pytest.importorskip("llvmlite", reason="runs need the extra [native]")
+pytestmark = [pytest.mark.cpu, pytest.mark.usefixtures("at_once")]
+
+
+@pytest.fixture(autouse=True)
+def _openblas():
+    if not runs.are_there():
+        pytest.skip("NumPy uses another BLAS")
+
+
+def runs_in(compiled):
+    """How many runs the programs call, and the lines between the first and the last of them."""
+    texts = [p.text for p in programs_of(compiled)]
+    return sum(len(re.findall(r"^    run\d+\(", text, re.MULTILINE)) for text in texts), "\n".join(texts)
+
+
+def training_step(sizes, activation, dtype, compiles, residual=False):
+    ag.manual_seed(0)
+    layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), activation())][:-1]
+    model = nn.Sequential(*layers).to(dtype)
+    update = optim.Adam(model.parameters(), lr=1e-2)
+
+    def step(x, y):
+        update.zero_grad()
+        x = x.detach().requires_grad_()
+        out = model(x)
+        if residual:
+            (out,) = ag.autograd.grad(out.sum(), x, create_graph=True)
+            out = ag.autograd.grad(out[:, 0].sum(), x, create_graph=True)[0] * out
+            loss = (out**2).mean()
+        else:
+            loss = ((out - y) ** 2).mean()
+        loss.backward()
+        update.step()
+        return loss.detach()
+
+    return (ag.compile(step, fullgraph=True) if compiles else step), model
+
+
+@pytest.mark.parametrize(("batch", "sizes", "residual"), [
+    (8, (784, 64, 48, 3), False), (64, (2, 33, 17, 4), True), (256, (2, 64, 64, 2), True), (5, (3, 2, 2), False),
+    (2, (700, 600, 2), False),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
+def test_steps_have_the_bits_of_eager_code(batch, sizes, residual, dtype):
+    seen = []
+    for compiles in (False, True):
+        step, model = training_step(sizes, nn.Tanh if residual else nn.ReLU, dtype, compiles, residual)
+        data = [(ag.randn(batch, sizes[0], dtype=dtype), ag.randn(batch, sizes[-1], dtype=dtype)) for _ in range(8)]
+        losses = [step(*pair).item() for pair in data]
+        grads = [p.grad.numpy().tobytes() for p in model.parameters() if p.grad is not None]
+        seen.append((losses, grads, [p.detach().numpy().tobytes() for p in model.parameters()]))
+    count, text = runs_in(step)
+    assert count >= 1, text
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(("batch", "classes"), [(8, 10), (40, 9), (5, 3), (64, 100), (100, 3)])
+@pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
+def test_a_cross_entropy_is_part_of_a_run(batch, classes, dtype):
+    """Of three classes, whose probabilities are summed otherwise, it is not; unusual classes lead to the lines."""
+    seen, ordinary = [], np.arange(batch) * 7 % classes
+    ignored, wrong = np.where(ordinary == 1, -100, ordinary), np.where(ordinary == 1, classes, ordinary)
+    for compiles in (False, True):
+        ag.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, classes)).to(dtype)
+        update = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y, model=model, update=update):
+            update.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            update.step()
+            return loss.detach()
+
+        run = ag.compile(step, fullgraph=True) if compiles else step
+        losses = []
+        for y in (*[ordinary] * 6, ignored, ordinary, wrong, ordinary):
+            try:
+                losses.append(run(ag.randn(batch, 6, dtype=dtype), ag.tensor(y)).item())
+            except IndexError as error:
+                losses.append(str(error))
+        seen.append((losses, [p.detach().numpy().tobytes() for p in model.parameters()]))
+    assert seen[0] == seen[1]
+    assert isinstance(losses[-2], str)
+    assert run.counts.compiled >= 6
+    text = runs_in(run)[1]
+    assert len(re.findall(r"= cross_entropy\d+\(", text)) == (classes == 3 and batch == 100), text
+
+
+def test_what_a_run_has_and_what_lies_between():
+    """Products, sums, bias and groups are one call; `.grad`s are set behind it; reads of values end it."""
+    step, _ = training_step((6, 5, 4), nn.ReLU, ag.float32, True)
+    x, y = ag.randn(7, 6), ag.randn(7, 4)
+    for _ in range(6):
+        step(x, y)
+    count, text = runs_in(step)
+    lines = [line.strip() for line in text.splitlines()]
+    assert count == 2, text
+    calls = [i for i, line in enumerate(lines) if re.match(r"run\d+\(", line)]
+    assert not any(".dot(" in line or re.match(r"group\d+\(", line) for line in lines)
+    assert "mean" in "".join(lines[calls[0] : calls[1]])
+    assert sum(line.startswith("set_grad") for line in lines[calls[1] :]) == 4
+    with ag.profiler.count() as counted:
+        step(x, y)
+    assert sum(counted.matmuls.values()) == 5
+    assert counted.launches["native"] >= 2
+
+
+def test_results_are_new_in_each_call():
+    w = ag.randn(6, 4)
+
+    def f(x):
+        y = (x @ w) * 2 + 1
+        return y, (y @ w.T).tanh() * y.sum()
+
+    compiled, x = ag.compile(f), ag.randn(5, 6)
+    results = [compiled(x) for _ in range(7)]
+    assert runs_in(compiled)[0] == 1, runs_in(compiled)[1]
+    for pair in results:
+        for got, want in zip(pair, f(x), strict=True):
+            assert np.array_equal(got.numpy(), want.numpy())
+    assert len({t.data_ptr() for pair in results for t in pair}) == 14
+
+
+def test_operands_of_any_layout():
+    """Arguments as they lie, with what NumPy copies first left to it; parameters that are written between the calls."""
+    w = ag.randn(12, 8)
+    wide, tall, row = ag.randn(12, 24), ag.randn(24, 12), ag.randn(1, 12)
+    for x in (tall, wide.T, tall[::2], wide[:, ::2], row.expand(9, 12), tall[:1]):
+
+        def f(x):
+            return (((x @ w) * 3 - 1).relu() @ w.T).exp() * 0.5 + 1
+
+        compiled = ag.compile(f)
+        for _ in range(6):
+            w.mul_(-0.5)
+            assert np.array_equal(compiled(x).numpy(), f(x).numpy())
+
+
+def test_memory_is_given_back_where_it_was():
+    """Large arrays that die in the middle end a run, so the peak is that of the lines."""
+    weights = [ag.randn(64, 64) for _ in range(6)]
+
+    def f(x):
+        for w in weights:
+            x = (x @ w) * 0.5 + 0.1
+        return x.sum()
+
+    compiled, x = ag.compile(f), ag.randn(1024, 64)  # 256 KiB each
+    for _ in range(6):
+        got = compiled(x)
+    assert np.array_equal(got.numpy(), f(x).numpy())
+    assert not runs_in(compiled)[0]
+
+
+def test_two_threads_and_calls_within_calls():
+    """Each has memory of its own."""
+    w = ag.randn(16, 16)
+    compiled = ag.compile(lambda x: ((x @ w) * 2 + 1).tanh() @ w)
+    x = ag.randn(8, 16)
+    for _ in range(6):
+        expected = compiled(x).numpy()
+    p = programs_of(compiled)[0]
+    assert runs_in(compiled)[0] == 1
+    frames = p.run.__globals__["frames"]
+    held = frames.pop()  # as while a call runs
+    assert np.array_equal(compiled(x).numpy(), expected)
+    for mine, other in zip(held, frames[-1], strict=True):  # but for constants and views of parameters
+        assert isinstance(mine, np.ndarray)
+        assert not np.may_share_memory(mine, other)
+    frames.append(held)
+    assert np.array_equal(compiled(x).numpy(), expected)
+    assert len(frames) == 2
+
+
+def test_without_machine_code_the_lines_stay(monkeypatch):
+    monkeypatch.setattr(runs, "are_there", lambda: False)
+    w = ag.randn(16, 16)
+    compiled = ag.compile(lambda x: ((x @ w) * 2 + 1).tanh() @ w)
+    for _ in range(6):
+        compiled(ag.ones(8, 16))
+    assert not runs_in(compiled)[0]
+
+
+def test_products_that_differ_from_dot_are_left_to_it(monkeypatch):
+    monkeypatch.setattr(native_runs.runs, "products_are_equal", lambda *shape: False)
+    w = ag.randn(16, 16)
+    compiled = ag.compile(lambda x: ((x @ w) * 2 + 1).tanh() @ w)
+    for _ in range(6):
+        compiled(ag.ones(8, 16))
+    count, text = runs_in(compiled)
+    assert not count
+    assert text.count(".dot(") == 2
