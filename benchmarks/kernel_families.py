@@ -344,7 +344,7 @@ FAMILIES: dict[str, Callable[[Make], Work]] = {
 # Kernels that have no entry, and why.
 LEFT_OUT = {
     "group": "is written for each program; benchmarks.pinn has compiled rows",
-    **dict.fromkeys(("group_column_sums", "group_totals"), "is written for each program, as group is"),
+    **dict.fromkeys(("group_column_sums", "group_row_sums", "group_totals"), "is written for each program"),
     "cross_entropy_step": "is one block, for few logits; benchmarks.train_mlp has compiled rows",
     "gather": "reads what its indices say",
     "absmax": "is the first launch of quantize with one scale",

@@ -1,9 +1,8 @@
-// A group whose last results, SUMS of them, are summed: over the rows of a matrix, or over all elements.
+// A group whose last results, SUMS of them, are summed: over the rows of a matrix, along its rows, or over all elements.
 #include "include/functions.cuh"
 #include "formulas/group.cuh"
 #include "include/group.cuh"
-#include "include/join.cuh"
-#include "include/matrix.cuh"
+#include "include/rows.cuh"
 
 // The sums of the columns go behind the results that are written; or, from a grid of several parts, to `partials`, one
 // after the other, which further launches sum. They are of results that are not rounded. A result may be an input.
@@ -29,6 +28,31 @@ group_column_sums(const __grid_constant__
         if (s > 0) __syncthreads();
         Wide<T>* part = partials == nullptr ? nullptr : partials + s * gridDim.y * cols;
         store_column_sums(sums[s], share, computation.target(WRITTEN + s), part);
+    }
+}
+
+// The sums along rows, divided by `divisor`, go behind the results that are written.
+template <template <typename> class Function, typename T, int WIDTH>
+__global__ void __launch_bounds__(THREADS, 2)
+group_row_sums(const __grid_constant__
+                   Addresses<Function<float>::INPUTS + Function<float>::OUTPUTS, Function<float>::STRIDED> arrays,
+               Wide<T> divisor, long long rows, long long cols) {
+    constexpr int OUTPUTS = Function<float>::OUTPUTS, SUMS = Function<float>::SUMS, WRITTEN = OUTPUTS - SUMS;
+    const RowShare<WIDTH> share(rows, cols);
+    Computation<Function, T, WIDTH, WRITTEN> computation(arrays);
+    Wide<T> sums[SUMS] = {};
+    const long long end = share.end();
+#pragma unroll 1
+    for (long long column = share.column; column < end; column += share.step)
+        computation.strip(share.row * cols + column, share.row, column, [&](int, const Wide<T> (&result)[OUTPUTS]) {
+#pragma unroll
+            for (int s = 0; s < SUMS; ++s) sums[s] += result[WRITTEN + s];
+        });
+#pragma unroll
+    for (int s = 0; s < SUMS; ++s) {
+        const Wide<T> sum = sum_for_row(sums[s]);
+        if (threadIdx.x == 0 && share.row < rows)
+            computation.target(WRITTEN + s)[share.row] = static_cast<T>(sum / divisor);
     }
 }
 

@@ -119,9 +119,10 @@ def group_sums(lab: Lab, x: np.ndarray) -> Pairs:
     y, kernel = np.ascontiguousarray(x[::-1]), kernels.GroupKernel(program, 0, 0, x.shape)
     first, second = x * y + np.float32(0.5), np.maximum(x - y, 0)
     pairs: Pairs = []
-    for by_column, sums in ((True, second.sum(0)), (False, second.sum())):
-        outs = kernels.SummingKernel(kernel, (0,), (1,), by_column)(lab.cp.asarray(x), lab.cp.asarray(y))
-        pairs += zip(outs, (first, np.asarray(sums)), strict=True)
+    for along, axis in (("columns", 0), ("rows", 1), ("all", None)):
+        sums = np.asarray(second.sum(axis))
+        summing = kernels.SummingKernel(kernel, (0,), (1,), along, [sums.shape])
+        pairs += zip(summing(lab.cp.asarray(x), lab.cp.asarray(y)), (first, sums), strict=True)
     return pairs
 
 

@@ -20,6 +20,7 @@ FUNCTIONS = {
     "choices": lambda x, y: ag.where(x > y, x * 2, y - 1).maximum(x * y),
     "sum of columns": lambda x, y: ((x * y + 1).sum(0), x * y),
     "sums of columns": lambda x, y: ((x * y + 1).sum(0), (x - y).square().sum(0)),
+    "sum of rows": lambda x, y: ((x * y + 1).sum(-1), x * y),
     "mean": lambda x, y: (((x - y) ** 2).mean(), x - y),
 }  # fmt: skip
 NUMBERS = [s for s in SPECIAL if s == 0 or not abs(s) < 1e-30]  # CUDA flushes subnormal numbers
@@ -74,11 +75,14 @@ def sums_in(compiled):
     (lambda x, y: (x * y + 1).sum(0), (2100, 8), [1], {"group": 1, "column_sum": 1}),  # in parts
     (FUNCTIONS["mean"], (37, 24), [1], {"group": 1}),
     (lambda x, y: (x * y + 1).sum(), (40,), [1], {"group": 1}),
-    (lambda x, y: (x * y + 1).sum(1), (37, 24), [0], {"group": 1}),  # of rows
+    (lambda x, y: (x * y + 1).sum(1), (37, 24), [1], {"group": 1}),
+    (lambda x, y: (x * y + 1).mean(-1, keepdim=True), (3, 5, 24), [1], {"group": 1}),
+    (lambda x, y: (x * y + 1).sum(0), (3, 5, 24), [0], {"group": 1}),  # of no matrix
     (lambda x, y: ((x * y + 1).sum(0), (x * y + 2).mean()), (37, 24), [1], {"group": 1}),  # one kind, the other apart
     (lambda x, y: tuple((x * y + k).sum(0) for k in range(3)), (37, 24), [0], {"group": 1}),  # there is no room for
     (lambda x, y: (x * y + 1).mean(), (400, 50), [0], {"group": 1}),  # too many elements for one block
-], ids=["column", "columns", "parts", "mean", "total", "rows", "two kinds", "three", "many"])  # fmt: skip
+], ids=["column", "columns", "parts", "mean", "total", "rows", "means of rows", "matrices", "two kinds", "three",
+        "many"])  # fmt: skip
 def test_which_sums_join_a_group(f, shape, sums, launched):
     x, y = (ag.tensor(np.random.default_rng(k).normal(size=shape).astype("f4"), device="cuda") for k in (1, 2))
     compiled = ag.compile(f, fullgraph=True)

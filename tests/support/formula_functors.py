@@ -145,8 +145,8 @@ def declare():
                 if name in ALL_TYPES or (dtype.itemsize > 2 and width > 1):
                     kernels.declare_elementwise(value_of(name, **attributes), dtype, width)
             kernels.declare_group(group()[0], dtype, width)
-            for by_column in (True, False):
-                kernels.declare_group_sums(group_sums(), dtype, width, by_column)
+            for along in ("columns", "rows", "all"):
+                kernels.declare_group_sums(group_sums(), dtype, width, along)
             for functor in activation_functors():
                 kernels.declare_bias_activation(functor, dtype, width)
                 if not functor.flat:

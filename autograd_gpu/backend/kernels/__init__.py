@@ -30,7 +30,7 @@ from .functors import WRITTEN, Applied, written
 from .gamma_slope import gamma_slope
 from .gather import gather, suits_gather
 from .group import MOST_IN_GROUP, GroupKernel, declare_group, group, group_shape
-from .group_sums import MOST_SUMS, MOST_WITH_SUMS, SummingKernel, declare_group_sums, suits_total
+from .group_sums import MOST_SUMS, MOST_WITH_SUMS, SummingKernel, declare_group_sums, suits_sum
 from .instances import C_NAMES, INSTANCES, Instance, Parameter, instances_of
 from .launcher import alike, contiguous
 from .layer_norm import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
@@ -168,7 +168,7 @@ __all__ = [
     "stream_groups",
     "suits_gather",
     "suits_step",
-    "suits_total",
+    "suits_sum",
     "sum_tiles",
     "tensor_lists",
     "tiles",

@@ -141,10 +141,11 @@ def group_sums(on, dtype, _):
                   normal(dtype, 1)]
         kernel.shape = shape
         expected = references.group(*[a.astype(kernels.wide(dtype)) for a in arrays])
-        for by_column in (True, False):
-            results = kernels.SummingKernel(kernel, (0, 1), (2, 1), by_column)(*[on(a) for a in arrays])
-            sums = [r.sum(0) if by_column else r.sum() for r in (expected[2], expected[1])]
-            near(results, [np.asarray(r).astype(dtype) for r in (*expected[:2], *sums)], dtype, 10)
+        for along, axis in (("columns", 0), ("rows", 1), ("all", None)):
+            sums = [np.asarray(r.sum(axis)) for r in (expected[2], expected[1])]
+            summing = kernels.SummingKernel(kernel, (0, 1), (2, 1), along, [s.shape for s in sums])
+            results = summing(*[on(a) for a in arrays])
+            near(results, [r.astype(dtype) for r in (*expected[:2], *sums)], dtype, 10)
 
 
 def gather(on, _, functor):

@@ -30,19 +30,21 @@ def operands(shape, dtype):
     return [*whole, quarters(shape[1:], dtype), quarters((shape[0], 1), dtype), quarters((1,), dtype)]
 
 
-def run(arrays, by_column=True, offset=0, in_place=False, divisor=1, parts=None, **how):
+def run(arrays, along="columns", offset=0, in_place=False, divisor=1, parts=None, **how):
     """What backend/kernels/group_sums.py launches: two results and two sums."""
     functor, x = functors.group_sums(), arrays[0]
     (rows, cols), wide = x.shape, kernels.wide(x.dtype)
     placed = [Placed(a, offset) for a in arrays]
     written = placed[:2] if in_place else [unset(x.shape, x.dtype, offset) for _ in range(2)]
-    sums = [unset((cols,) if by_column else (), x.dtype) for _ in range(2)]
-    width = emulated.width_of(x if by_column else x.reshape(-1), offset)
+    sums = [unset({"columns": (cols,), "rows": (rows,), "all": ()}[along], x.dtype) for _ in range(2)]
+    width = emulated.width_of(x.reshape(-1) if along == "all" else x, offset)
     packed = packed_arrays(functor, *([on_device(p.array) for p in several] for several in (placed, [*written, *sums])),
                            x.shape)  # fmt: skip
-    name = kernels.declare_group_sums(functor, x.dtype, width, by_column)
-    if not by_column:
-        emulated.launch(name, ((1, 1), (kernels.THREADS, 1)), packed, divisor, x.size, **how)
+    name = kernels.declare_group_sums(functor, x.dtype, width, along)
+    if along != "columns":
+        tiles = kernels.row_tiles(rows, cols, width, x.itemsize, stages=1)
+        tiles, size = (tiles, (rows, cols)) if along == "rows" else (((1, 1), (kernels.THREADS, 1)), (x.size,))
+        emulated.launch(name, tiles, packed, divisor, *size, **how)
         return [out.result() for out in (*written, *sums)]
     (across, usual), block = kernels.sum_tiles(rows, cols, width, x.itemsize)
     parts = parts or usual
@@ -52,9 +54,10 @@ def run(arrays, by_column=True, offset=0, in_place=False, divisor=1, parts=None,
     return made + ([*partials.result().sum(1).astype(x.dtype)] if parts > 1 else [out.result() for out in sums])
 
 
-def expected(arrays, by_column=True, divisor=1):
+def expected(arrays, along="columns", divisor=1):
     first, second, third = references.group(*[a.astype(kernels.wide(a.dtype)) for a in arrays])
-    sums = [r.sum(0) if by_column else np.asarray(r.sum() / divisor) for r in (third, second)]
+    axis = {"columns": 0, "rows": 1, "all": None}[along]
+    sums = [np.asarray(r.sum(axis) / divisor) for r in (third, second)]
     return [r.astype(arrays[0].dtype) for r in (first, second, *sums)], max(len(first) ** 0.5, 1)
 
 
@@ -68,19 +71,18 @@ def compare(made, arrays, **options):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_sums_of_columns_and_of_all(dtype, shape, offset, order):
+def test_sums(dtype, shape, offset, order):
     arrays = operands(shape, dtype)
-    compare(run(arrays, True, offset, order=order), arrays)
-    compare(run(arrays, False, offset, divisor=arrays[0].size, order=order), arrays, by_column=False,
-            divisor=arrays[0].size)  # fmt: skip
+    for along, divisor in (("columns", 1), ("rows", shape[1]), ("all", arrays[0].size)):
+        compare(run(arrays, along, offset, divisor=divisor, order=order), arrays, along=along, divisor=divisor)
 
 
-@pytest.mark.parametrize("by_column", [True, False])
-def test_orders_and_places_give_the_same_bits(dtype, by_column):
+@pytest.mark.parametrize("along", ["columns", "rows", "all"])
+def test_orders_and_places_give_the_same_bits(dtype, along):
     arrays = operands((300, 24), dtype)
-    first = run(arrays, by_column)
+    first = run(arrays, along)
     for how in (*({"order": order} for order in ORDERS[1:]), {"in_place": True}):
-        for one, other in zip(run(arrays, by_column, **how), first, strict=True):
+        for one, other in zip(run(arrays, along, **how), first, strict=True):
             assert_same(one, other)
 
 
@@ -94,9 +96,9 @@ def test_parts(dtype, parts):
 
 @pytest.mark.parametrize("check", ["races", "undefined"])
 def test_no_race(check):
-    for by_column in (True, False):
-        for shape in ((37, 24), (40, 45)):
-            run(operands(shape, np.dtype("float32")), by_column, in_place=True, check=check)
+    for along in ("columns", "rows", "all"):
+        for shape in ((37, 24), (40, 45), (3, 520)):
+            run(operands(shape, np.dtype("float32")), along, in_place=True, check=check)
     run(operands((70, 24), np.dtype("float32")), parts=3, check=check)
 
 
@@ -111,7 +113,7 @@ def test_special_values():
 def test_every_array_is_moved_once():
     """The difference of two launches of one grid leaves out what a thread reads once, and the sums."""
     functor, moved = functors.group_sums(), []
-    name = kernels.declare_group_sums(functor, np.dtype("float32"), 4, True)
+    name = kernels.declare_group_sums(functor, np.dtype("float32"), 4, "columns")
     for rows in (64, 128):
         arrays = [Placed(a) for a in operands((rows, 64), np.dtype("float32"))]
         outs = [*(unset((rows, 64), np.float32) for _ in range(2)), *(unset((64,), np.float32) for _ in range(2))]
