@@ -143,7 +143,7 @@ PLANTS = [
     ("autograd_gpu.core.interpret.batched:check_values", "tracing.checked(test", "map(test", "checks_of_values"),
     ("autograd_gpu.compilation.graph:Check.has_effect", True, False, "checks_of_values"),
     # Key.
-    (f"{KEY}:modes", "return bits, ", "return ", "modes_of_the_caller"),
+    (f"{KEY}:modes", "(bits, ", "(", "modes_of_the_caller"),
     (f"{KEY}:modes", "get_default_dtype(), ", "", "modes_of_the_caller"),
     (f"{KEY}:modes", ", float32_matmul.precision", "", "precision_of_products"),
     (f"{KEY}:key_of", "(spec, hooks,", "(hooks,", "structures"),
