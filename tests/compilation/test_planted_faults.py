@@ -34,7 +34,7 @@ REFUSALS = [
     (f"{TRACER}.saves", "saved-tensor hooks are set", "saved_tensor_hooks"),
     (f"{TRACER}.read", "the values of a tensor are read", "item"),
     (f"{RECORD}:_set_data", "the data of a tensor", "data_of_a_parameter"),
-    ("autograd_gpu.ops.properties:_refuse_place", "of a tensor is asked for", "place_in_memory"),
+    ("autograd_gpu.ops.properties:refuse_place", "of a tensor is asked for", "place_in_memory"),
     (f"{RECORD}:record", "the call leaves a mode", "mode_left_on"),
     (f"{RECORD}:record", "the call changes a container", "container_of_an_argument"),
     (f"{RECORD}:_record_backward", "the graph of a result has hooks", "tensor_hook_on_a_result"),
@@ -143,7 +143,7 @@ PLANTS = [
     ("autograd_gpu.core.interpret.batched:check_values", "tracing.checked(test", "map(test", "checks_of_values"),
     ("autograd_gpu.compilation.graph:Check.has_effect", True, False, "checks_of_values"),
     # Key.
-    (f"{KEY}:modes", "MODES.bits, ", "", "modes_of_the_caller"),
+    (f"{KEY}:modes", "(bits, ", "(", "modes_of_the_caller"),
     (f"{KEY}:modes", "get_default_dtype(), ", "", "modes_of_the_caller"),
     (f"{KEY}:modes", ", float32_matmul.precision", "", "precision_of_products"),
     (f"{KEY}:key_of", "(spec, hooks,", "(hooks,", "structures"),
