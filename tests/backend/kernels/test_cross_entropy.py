@@ -195,13 +195,12 @@ def test_few_logits_take_one_block_and_few_long_rows_several_each():
     assert forward_tiles(16, 50000, 4, 4, "mean") == ((16, 7), (256, 1))
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_no_race_and_no_undefined_behaviour(dtype, reduction, offset, check):
+def test_no_race_and_no_undefined_behaviour(dtype, reduction, offset):
     for shape in ((70, 24), (400, 40), (2, 18000)):
         x, classes = draw(shape, dtype, True, 0.25)
-        result, kept = forward(x, classes, reduction, offset, check=check)
+        result, kept = forward(x, classes, reduction, offset, check="races")
         assert_same(result, forward(x, classes, reduction, offset)[0])
         g = np.ones(result.shape, dtype)
-        assert_same(backward(g, x, classes, kept, offset, check=check), backward(g, x, classes, kept, offset))
+        assert_same(backward(g, x, classes, kept, offset, check="races"), backward(g, x, classes, kept, offset))
