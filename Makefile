@@ -16,15 +16,20 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all docs bench lint types layers clean
+.PHONY: demo test test-all run smoke docs bench lint types layers clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m benchmarks.demo $(ARGS)
 
-# The second run is the CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
-test: lint types layers
+# With `make -j 2 test` the types, which take one core, are checked beside the tests.
+test: lint types layers run smoke
+
+run: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not more" $(ARGS)
+
+# The CUDA path: on the GPU where there is one, else emulated. All of it: pytest --device cuda.
+smoke: run
 	$(if $(ARGS),,$(BIN)/python -m pytest -n auto --dist worksteal --device cuda -m "not more and smoke")
 
 test-all: lint types layers

@@ -12,7 +12,7 @@ from .docstrings import markdown
 from .pages import ROOT
 
 FOLDER = ROOT / "benchmarks/examples"
-LIMIT = 120  # seconds that an example may take beside the others
+LIMIT = 300  # seconds that an example may take beside the others
 MISSING = re.compile(r"needs? [\w.-]+: (.*pip install .*)")  # how an example says that a package is missing
 
 

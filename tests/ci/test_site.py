@@ -147,3 +147,15 @@ def test_the_site_builds():
     done = subprocess.run([sys.executable, "-m", "ci.site"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert inspect.cleandoc(done.stdout).endswith("public names")
+    if all(importlib.util.find_spec(name) for name in ("matplotlib", "threadpoolctl", "ase")):
+        check_what_copper_printed((ROOT / "out/site-sources/gallery/potential.md").read_text())
+
+
+def check_what_copper_printed(page):
+    """Copper is learned, and its phonons are those of EMT: the gallery runs the example at its default size."""
+    said = (r"forces to (\S+) meV/A \(of 8\d\d\)", r"of the forces to (\S+)\n", r"96 modes .* EMT's to (\S+) THz\n")
+    force, hessian, frequency = [float(re.search(text, page)[1]) for text in said]
+    assert force < 300
+    assert hessian < 1e-4
+    assert frequency < 1
+    assert "(potential/potential.png)" in page

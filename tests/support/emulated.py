@@ -12,6 +12,12 @@ from autograd_gpu.backend import kernels
 DTYPES = tuple(kernels.C_NAMES)
 ORDERS = ("forward", "reverse", 1)  # of blocks and threads; the number seeds a shuffle
 TOGETHER = 48  # instances per object: CUDA's headers take as long as 20 of them, and another process may do the rest
+# Types, and of matrices widths, of the instances that are compiled together of a formula of one of these templates.
+ALIKE = (
+    ("float, 4>", "float, 1>", "double, 2>", "double, 1>"), ("__half, 8>", "__half, 1>"),
+    ("float>", "double>", "__half>", "__nv_bfloat16>"),
+)  # fmt: skip
+SHARED = {"elementwise", "foreach", "bias_activation", "activation_jet", "activation_jet_backward"}
 MARGIN, POISON = 4096, 0xFF  # bytes around an array, and what they hold: NaN as any float
 
 
@@ -71,8 +77,8 @@ def width_of(array, offset=0):
 class Kernels(dict):
     """The instances of one of our files for the CPU, compiled by dozens when one of them is asked for.
 
-    Those of a formula that is declared later are compiled by themselves: with the ones before them they would be
-    another text in each process, and all would be compiled again.
+    Those of a formula that is declared later are compiled by themselves, for all of ALIKE: with the ones before them
+    they would be another text in each process, and all would be compiled again.
     """
 
     def __init__(self, file, check):
@@ -82,12 +88,26 @@ class Kernels(dict):
     def __missing__(self, name):
         if name in self.declared:
             first = self.declared.index(name) // TOGETHER * TOGETHER
-            names = self.declared[first : first + TOGETHER]
+            together = self.declared[first : first + TOGETHER]
+            text = kernels.source(self.file, together)
         else:
-            names = kernels.instances_of(self.file, kernels.INSTANCES[name].unit)
-        part = compile_alone(kernels.source(self.file, names), kernels.OPTIONS, names, self.check)
+            unit = kernels.instances_of(self.file, kernels.INSTANCES[name].unit)
+            text, together = kernels.source(self.file, unit), with_others(unit)
+        part = compile_alone(text, kernels.OPTIONS, together, self.check)
         self.update(part.kernels)
         return self[name]
+
+
+def with_others(names):
+    """The names of a formula's instances of one type and width, and of what other tests want of the same formula.
+
+    Reading the sources and CUDA's headers takes as long as ten instances.
+    """
+    for types in ALIKE:
+        parts = [name.partition(", ")[::2] for name in names]
+        if names[0].partition("<")[0] in SHARED and all(rest in types for _, rest in parts):
+            return [f"{begin}, {rest}" for rest in types for begin, _ in parts]
+    return names
 
 
 @functools.cache

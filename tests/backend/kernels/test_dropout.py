@@ -55,13 +55,12 @@ def test_into_its_input(dtype, sizes):
     assert_same(dropout(x, mask, in_place=True), references.dropout(x, mask, *NUMBERS))
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_no_race_and_no_undefined_behaviour(dtype, offset, check):
+def test_no_race_and_no_undefined_behaviour(dtype, offset):
     for sizes in ((1, 0, 1), (1, 1, 1), (1, 517, 1), (70, 16, 1), (3, 5, 24), (1, 2, 4501)):
         mask, shape = masked(*sizes)
         x = quarters(shape, dtype)
-        assert_same(dropout(x, mask, offset, check=check), references.dropout(x, mask, *NUMBERS))
+        assert_same(dropout(x, mask, offset, check="races"), references.dropout(x, mask, *NUMBERS))
 
 
 @pytest.mark.parametrize("per_bit", [1, 9])

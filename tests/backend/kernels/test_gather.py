@@ -43,7 +43,6 @@ def test_indices_out_of_range_wrap_around():
     assert_same(gather(x, index, -1), references.gather(x, index, -1))
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
-def test_no_race_and_no_undefined_behaviour(check):
+def test_no_race_and_no_undefined_behaviour():
     for kind in DTYPES:
-        gather(*draw((3, 4, 5), 7, -2, kind), -2, check=check)
+        gather(*draw((3, 4, 5), 7, -2, kind), -2, check="races")

@@ -72,9 +72,8 @@ def test_results_may_overwrite_inputs(dtype):
         assert_close(out, expected, 0.0)
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
-def test_races_and_accesses(check):
-    run(operands(640, np.dtype("float32")), check=check)
+def test_races_and_accesses():
+    run(operands(640, np.dtype("float32")), check="races")
 
 
 def test_every_array_is_moved_once():

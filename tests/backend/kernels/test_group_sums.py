@@ -94,12 +94,11 @@ def test_parts(dtype, parts):
         compare(run(arrays, parts=parts), arrays)
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
-def test_no_race(check):
+def test_no_race():
     for along in ("columns", "rows", "all"):
         for shape in ((37, 24), (40, 45), (3, 520)):
-            run(operands(shape, np.dtype("float32")), along, in_place=True, check=check)
-    run(operands((70, 24), np.dtype("float32")), parts=3, check=check)
+            run(operands(shape, np.dtype("float32")), along, in_place=True, check="races")
+    run(operands((70, 24), np.dtype("float32")), parts=3, check="races")
 
 
 def test_special_values():

@@ -84,10 +84,9 @@ def test_limit(dtype, norm, order):
         assert_same(actual, references.limit_norm(array, norm, 1.0))
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_no_race_and_no_undefined_behaviour(dtype, norm, offset, check):
+def test_no_race_and_no_undefined_behaviour(dtype, norm, offset):
     arrays, offsets = [quarters((size,), dtype) for size in (1, 0, 37, 600)], [offset] * 4
-    assert_same(list_norm(norm, arrays, offsets, check=check), list_norm(norm, arrays))
-    for actual, array in zip(limit(arrays, 3.0, 1.0, offsets, check=check), arrays, strict=True):
+    assert_same(list_norm(norm, arrays, offsets, check="races"), list_norm(norm, arrays))
+    for actual, array in zip(limit(arrays, 3.0, 1.0, offsets, check="races"), arrays, strict=True):
         assert_same(actual, references.limit_norm(array, 3.0, 1.0))

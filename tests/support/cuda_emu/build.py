@@ -215,8 +215,8 @@ class Module:
 def compile(
     source: str, options: Sequence[str] = (), name_expressions: Sequence[str] = (), check: str = "none"
 ) -> Module:
-    """Compile CUDA C++. `options` are NVRTC's; what only device code knows is ignored. `check` picks the build: "none",
-    "races" (data races; 10 to 200 times slower) or "undefined" (traps what C++ leaves undefined)."""
+    """Compile CUDA C++. `options` are NVRTC's; what only device code knows is ignored. `check` picks the build: "none"
+    or "races" (data races, and traps where C++ leaves something undefined; 10 to 200 times slower)."""
     if check not in CHECKS:
         raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
     return Module(_load(shared_object(source, options, name_expressions, check)))

@@ -29,9 +29,9 @@ COMMON = (
 MAX_THREADS = 1024  # of any block
 CHECKS = {
     "none": ("-O1",),
-    "races": ("-O1", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-DEMU_RACES"),
-    "undefined": (
-        "-O1", "-fsanitize=alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero",
+    "races": (
+        "-O1", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-DEMU_RACES",
+        "-fsanitize=alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero",
         "-fsanitize-undefined-trap-on-error",
     ),
 }

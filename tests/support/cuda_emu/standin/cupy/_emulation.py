@@ -22,7 +22,7 @@ class _Settings:
     computes = os.environ.get("AUTOGRAD_GPU_EMU_COMPUTES", "1") != "0"
     devices = int(os.environ.get("AUTOGRAD_GPU_EMU_DEVICES", "1"))
     memory = 8 << 30  # bytes of each device
-    kernel_check = "none"  # the emulator's build of kernels: none, races, undefined
+    kernel_check = "none"  # the emulator's build of kernels: none, races
 
 
 SETTINGS = _Settings()
