@@ -78,6 +78,7 @@ READS = {
     f"{PACKAGE}/nn/parallel/join_hook.py": {"DDPJoinHook.post_hook": "the number of a rank"},
     f"{PACKAGE}/nn/parallel/reducer.py": {
         "Bucket.__init__": "makes the memory of gradients",
+        **dict.fromkeys(("Reducer.arrange", "Reducer.refit"), "whether parameters have other memory"),
         **dict.fromkeys(("Reducer.prepare", "Reducer.finish", "Reducer.agree"), "numbers of ranks and parameters"),
         "Reducer._ready": "gradients, during backward",
     },

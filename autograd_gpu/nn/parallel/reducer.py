@@ -137,7 +137,7 @@ class Reducer:
     def arrange(self, order: Iterable[int]) -> None:
         """Makes the buckets, in that order of the parameters."""
         self.buckets = arranged(order, self.parameters, *self.sizes)
-        self.arrays = [parameter._array for parameter in self.parameters]
+        self.arrays = [parameter.array for parameter in self.parameters]
         self.kinds = [(parameter.dtype, parameter.device) for parameter in self.parameters]
         self.places = {i: (bucket, k) for bucket in self.buckets for k, i in enumerate(bucket.indices)}
         self.restart()
@@ -171,7 +171,7 @@ class Reducer:
 
     def refit(self) -> None:
         """Makes other buckets if the module has been moved to another device or dtype since."""
-        arrays = [parameter._array for parameter in self.parameters]
+        arrays = [parameter.array for parameter in self.parameters]
         if all(map(is_, arrays, self.arrays)):
             return
         self.arrays = arrays
