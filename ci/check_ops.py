@@ -36,7 +36,7 @@ SLOT = {
     f"{PACKAGE}/compilation/tracer.py": "a value of a trace is an array",
     f"{PACKAGE}/cuda/compiled_graphs.py": "each replay reads it, of each argument",
     f"{PACKAGE}/cuda/graphed_step.py": "each replay reads it, of each input",
-    f"{PACKAGE}/distributed/collectives.py": "asks whether a tensor has an array; those of transforms have none",
+    f"{PACKAGE}/distributed/memory.py": "asks whether a tensor has an array; those of transforms have none",
     f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/hooks/pack_cache.py": "packs in a traced call, which `array` would tell of a read",
     f"{PACKAGE}/hooks/quantize.py": "packs in a traced call, which `array` would tell of a read",
