@@ -45,8 +45,7 @@ TITLES = {
 JUDGES = ("torch", "jax")  # peers of compiled calls
 NONE: dict[str, Any] = {"counts": {}}  # of a library that was not measured in a case
 SHOWN_COUNTS = {
-    "hidden products": "Matrix products", "matrix products": "Matrix products", "bytes sent": "Bytes sent by a rank",
-    "ring bound": "Bytes of a ring", "collectives": "All-reduces of a step", "overlap": "Hidden share of them",
+    "hidden products": "Matrix products", "matrix products": "Matrix products",
     "compiled": "Functions that became machine code",
 }  # fmt: skip
 WIDTH = 120  # columns of a line of prose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .library_tables import by_library, table
+from .library_tables import by_minima, collapsed, ratio, repeats, table, time
 from .report import OURS, three_digits
 from .scaling_model import NETWORK, NVLINK, Link, all_gather, all_reduce, fitted, ring
 
@@ -20,9 +20,66 @@ Result = dict[str, Any]
 
 
 def whole(result: Result) -> str:
-    """For the page on scaling: what was measured, and the model beside it, if it could be fitted."""
+    """For the page on scaling: a table for each subject, and the model beside what was measured, if it is fitted."""
+    cases = result["cases"]
     link = link_of(result)
-    return "\n\n".join([by_library(result), *([] if link is None else [constants(link), steps(result, link)])])
+    trained = [case for case in cases if "gradient bytes" in case["contenders"][OURS]["counts"]]
+    reduced = [case for case in cases if case["case"].startswith("all-reduce")]
+    others = [case for case in cases if case not in trained and case not in reduced]
+    parts = [f"**{result['title']}** (medians of {repeats(cases)}, ms)", against_torch("a step of training", trained),
+             pieces([case for case in trained if of_ranks(case)[1] > 1], link), against_torch("", reduced),
+             speedups(others), *([] if link is None else [constants(link)])]  # fmt: skip
+    notes = [f"{case['case']}: {note}." for case in cases for note in by_minima(case)]
+    return "\n\n".join([*filter(None, parts), *([collapsed(notes)] if notes else [])])
+
+
+def of_ranks(case: Result) -> tuple[str, int]:
+    """The name of a case, and on how many ranks it ran."""
+    name, _, ranks = case["case"].rpartition(", ")
+    return name, int(ranks.split()[0])
+
+
+def against_torch(title: str, cases: Sequence[Result]) -> str:
+    """A row per case, with times, the ratio to PyTorch, and the bytes beside those of a ring."""
+    rows = []
+    for case in cases:
+        counts = case["contenders"][OURS]["counts"]
+        rows.append([case["case"], time(case, OURS, "ms"), time(case, "torch", "ms"), ratio(case, "torch"),
+                     f"{counts['bytes sent']:,}", f"{counts['ring bound']:,}"])  # fmt: skip
+    header = [title, "autograd_gpu", "PyTorch", "/ PyTorch", "bytes sent by a rank", "of a ring"]
+    return table(header, rows) if rows else ""
+
+
+def pieces(cases: Sequence[Result], link: Link | None) -> str:
+    """What the steps of several ranks consist of, and what the model says of them without any overlap."""
+    rows = []
+    for case in cases:
+        ours = case["contenders"][OURS]
+        counts, alone = ours["counts"], ours["counts"]["step alone"]
+        _, ranks = of_ranks(case)
+        predicted = "-" if link is None else three_digits((alone + ring(counts["gradient bytes"], ranks, link)) * 1e3)
+        early = counts["bytes begun early"] / counts["gradient bytes"]
+        rows.append([case["case"], three_digits(alone * 1e3), predicted, three_digits(ours["median_s"] * 1e3),
+                     str(counts["collectives"]), f"{early:.0%}", f"{counts['overlap']:.0%}",
+                     f"{counts['overlap without cores']:.0%}"])  # fmt: skip
+    header = ["a step, ms", "without communication", "predicted", "measured", "all-reduces", "bytes begun early",
+              "hidden", "hidden on a link that needs no core"]  # fmt: skip
+    return table(header, rows) if rows else ""
+
+
+def speedups(cases: Sequence[Result]) -> str:
+    """Cases that only we have: the times by number of ranks, and the gain of the last over the first."""
+    times: dict[str, dict[int, float]] = {}
+    for case in cases:
+        name, ranks = of_ranks(case)
+        times.setdefault(name, {})[ranks] = case["contenders"][OURS]["median_s"]
+    numbers = sorted({ranks for by_ranks in times.values() for ranks in by_ranks})
+    rows = []
+    for name, by_ranks in times.items():
+        gain = f"{by_ranks[numbers[0]] / by_ranks[numbers[-1]]:.2f}" if len(by_ranks) == len(numbers) else "-"
+        rows.append([name, *[three_digits(by_ranks[n] * 1e3) if n in by_ranks else "-" for n in numbers], gain])
+    header = ["second derivatives", *[f"{ranks} rank{'s' if ranks > 1 else ''}" for ranks in numbers], "gain"]
+    return table(header, rows) if rows else ""
 
 
 def link_of(result: Result) -> Link | None:
@@ -42,18 +99,6 @@ def links(rows: Sequence[tuple[str, Link, str]]) -> str:
     return table(["constants", "latency, us", "GB/s", "source"],
                  [[name, three_digits(one.latency * 1e6), three_digits(one.rate / 1e9), source]
                   for name, one, source in rows])  # fmt: skip
-
-
-def steps(result: Result, link: Link) -> str:
-    """For the steps of two ranks: what the model says, without any overlap, beside what was measured."""
-    rows = []
-    for case in result["cases"]:
-        ours = case["contenders"][OURS]
-        if "step alone" in ours["counts"] and case["case"].endswith("2 ranks"):
-            alone = ours["counts"]["step alone"]
-            predicted = alone + ring(ours["counts"]["gradient bytes"], 2, link)
-            rows.append([case["case"], *[three_digits(t * 1e3) for t in (alone, predicted, ours["median_s"])]])
-    return table(["ms", "step alone", "predicted", "measured"], rows)
 
 
 def one_gpu(every: Sequence[Result], benchmark: str, case: str) -> float | None:

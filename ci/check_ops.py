@@ -36,7 +36,7 @@ SLOT = {
     f"{PACKAGE}/compilation/tracer.py": "a value of a trace is an array",
     f"{PACKAGE}/cuda/compiled_graphs.py": "each replay reads it, of each argument",
     f"{PACKAGE}/cuda/graphed_step.py": "each replay reads it, of each input",
-    f"{PACKAGE}/distributed/collectives.py": "asks whether a tensor has an array; those of transforms have none",
+    f"{PACKAGE}/distributed/memory.py": "asks whether a tensor has an array; those of transforms have none",
     f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/hooks/pack_cache.py": "packs in a traced call, which `array` would tell of a read",
     f"{PACKAGE}/hooks/quantize.py": "packs in a traced call, which `array` would tell of a read",
@@ -78,6 +78,7 @@ READS = {
     f"{PACKAGE}/nn/parallel/join_hook.py": {"DDPJoinHook.post_hook": "the number of a rank"},
     f"{PACKAGE}/nn/parallel/reducer.py": {
         "Bucket.__init__": "makes the memory of gradients",
+        **dict.fromkeys(("Reducer.arrange", "Reducer.refit"), "whether parameters have other memory"),
         **dict.fromkeys(("Reducer.prepare", "Reducer.finish", "Reducer.agree"), "numbers of ranks and parameters"),
         "Reducer._ready": "gradients, during backward",
     },

@@ -70,9 +70,6 @@ NAMES: dict[str, str] = {
     "distributed.checkpoint": "FileSystemReader FileSystemWriter load save",
     "distributed.checkpoint.state_dict": "get_model_state_dict get_state_dict set_model_state_dict set_state_dict",
     "distributed.device_mesh": "DeviceMesh init_device_mesh",
-    "distributed.elastic": "",
-    "distributed.elastic.multiprocessing": "",
-    "distributed.elastic.multiprocessing.errors": "record",
     "distributed.fsdp": "FullyShardedDataParallel(Module) MixedPrecision ShardingStrategy CPUOffload fully_shard",
     "distributed.fsdp.fully_sharded_data_parallel": (
         "BackwardPrefetch CPUOffload FullStateDictConfig FullyShardedDataParallel(Module) MixedPrecision "

@@ -75,7 +75,7 @@ def reduce(
         write = Written("reduce", [tensor], async_op)
         array = write.joined()
     else:
-        with home(tensor._array):
+        with home(tensor.array):
             array = flat(tensor).copy()
     detail = f"{described(tensor)}, {op.name}, to {target}"
     work = within.begin("reduce", array, detail, lambda engine: engine.all_reduce(array, op), write, tensor)

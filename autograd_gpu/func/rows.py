@@ -44,8 +44,9 @@ class Call:
                        for start, size in zip(starts, self.sizes, strict=True)]  # of each argument, the own elements
 
     def own(self) -> list[Tensor]:
-        """The elements of the share, of each argument that has any."""
-        return [x.reshape(-1)[a:b] for x, (a, b) in zip(self.points, self.ranges, strict=True) if a < b]
+        """The elements of the share, of each argument that has any; none of the first one where none have."""
+        parts = [x.reshape(-1)[a:b] for x, (a, b) in zip(self.points, self.ranges, strict=True) if a < b]
+        return parts or [self.points[0].reshape(-1)[:0]]
 
     def with_own(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` as one of the elements of the share, and of keyword arguments."""

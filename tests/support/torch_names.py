@@ -116,7 +116,7 @@ FAMILIES = {
         nn.Dropout nn.Dropout1d nn.Dropout2d nn.Dropout3d nn.Embedding nn.EmbeddingBag nn.FeatureAlphaDropout nn.Flatten
         nn.GroupNorm nn.Identity nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.LayerNorm nn.LazyLinear
         nn.Linear nn.MaxPool1d nn.MultiheadAttention nn.PairwiseDistance nn.PixelShuffle nn.PixelUnshuffle nn.RMSNorm
-        nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
+        nn.SyncBatchNorm nn.Transformer nn.TransformerDecoder nn.TransformerDecoderLayer nn.TransformerEncoder
         nn.TransformerEncoderLayer nn.Unflatten
     """,
     "Recurrent layers": """

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...backend.arrays import dtypes
 from ...backend.cuda import runtime
+from ...backend.cuda.capture import is_capturing
 from ...backend.transfer.copy_engine import record
 from ..reduce_op import ReduceOp, fold
 from .base import ANY_SOURCE
@@ -38,15 +39,16 @@ class NCCLRequest:
 
     source: int | None = None
 
-    def __init__(self, event: Any, device: Any, arrays: Sequence[Any]) -> None:
+    def __init__(self, event: Any, device: Any, arrays: Sequence[Any], captured: bool) -> None:
         self.event, self.device, self.arrays = event, device, arrays  # memory in use, which the pool must not give away
+        self.captured = captured  # into a CUDA graph: nothing runs, and the event must not be asked
 
     def done(self) -> bool:
         return True
 
     def complete(self) -> bool:
         """Whether the device has come to its end."""
-        return bool(self.event.done)
+        return self.captured or bool(self.event.done)
 
     def join(self) -> None:
         with self.device:
@@ -75,10 +77,11 @@ class NCCLEngine:
             with self.stream:
                 work(self.stream.ptr)
                 event = record(self.stream)
+                captured = is_capturing()
         self.comm.check_async_error()
         self.calls += 1
         self.sent += sent
-        request = NCCLRequest(event, self.device, arrays)
+        request = NCCLRequest(event, self.device, arrays, captured)
         while self.in_flight and self.in_flight[0].complete():
             self.in_flight.popleft()
         self.in_flight.append(request)  # until the device has come to its end, if nobody waits for it

@@ -270,7 +270,7 @@ def mirrored(d: int) -> tuple[int, ...]:
 
 @functools.lru_cache(256)
 def _indices(rows: tuple[int, ...], device: Device) -> Tensor:
-    return wrap(backend.to_device(np.asarray(rows), device))
+    return wrap(backend.to_device(np.asarray(rows, np.int64), device))
 
 
 def summed(x: Tensor, form: Form, dim: int) -> Tensor:

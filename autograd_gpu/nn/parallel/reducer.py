@@ -17,7 +17,6 @@ from typing import Any
 from ... import backend
 from ...autograd.callbacks import queue_callback
 from ...backend.arrays.dtypes import int64
-from ...core.engine.task_state import running_task
 from ...core.graph.leaf import AccumulateGrad
 from ...core.graph.node import Node
 from ...core.graph.storage import before_write, bump_version
@@ -138,7 +137,7 @@ class Reducer:
     def arrange(self, order: Iterable[int]) -> None:
         """Makes the buckets, in that order of the parameters."""
         self.buckets = arranged(order, self.parameters, *self.sizes)
-        self.arrays = [parameter._array for parameter in self.parameters]
+        self.arrays = [parameter.array for parameter in self.parameters]
         self.kinds = [(parameter.dtype, parameter.device) for parameter in self.parameters]
         self.places = {i: (bucket, k) for bucket in self.buckets for k, i in enumerate(bucket.indices)}
         self.restart()
@@ -165,16 +164,14 @@ class Reducer:
             broadcast(order, group=self.group, group_src=0)
             self.arrange(order.tolist())
         self.restart()
-        self.expecting = True
-        if self.static:
-            self.unused = self.known or set()
-        elif self.find_unused:
+        self.expecting, self.unused = True, self.known or set()
+        if self.find_unused and not self.static:
             nodes = reached(outputs)
             self.unused = {i for i, p in enumerate(self.parameters) if p._node not in nodes}
 
     def refit(self) -> None:
         """Makes other buckets if the module has been moved to another device or dtype since."""
-        arrays = [parameter._array for parameter in self.parameters]
+        arrays = [parameter.array for parameter in self.parameters]
         if all(map(is_, arrays, self.arrays)):
             return
         self.arrays = arrays
@@ -208,7 +205,12 @@ class Reducer:
             self.begun = True
             for j in self.unused:
                 self._ready(j, self.parameters[j], used=False)
-        self._ready(i, leaf, used=True)
+        try:
+            self._ready(i, leaf, used=True)
+        except Exception:
+            if self.next == 0:  # nothing is under way, so the next forward may go on, as it does after a failed capture
+                self.restart()
+            raise
         self.group.engine.advance()
 
     def _learn(self, i: int) -> None:
@@ -251,6 +253,7 @@ class Reducer:
             self.next += 1
             if self.next == len(self.buckets):
                 self._all_begun()
+                queue_callback(self.finish)
 
     def _again(self, i: int) -> RuntimeError:
         beginning = f"Expected to mark a variable ready only once: {self.names[i]} got a gradient "
@@ -275,10 +278,6 @@ class Reducer:
             used = [int(i not in self.unused) for i in range(len(self.parameters))]
             self.use = new_tensor(used)
             self.followed = all_reduce(self.use, group=self.group, async_op=True)
-        if running_task() is None:
-            self.finish()  # on a rank without data
-        else:
-            queue_callback(self.finish)
 
     # ---- after backward ------------------------------------------------------------------------
 
@@ -298,9 +297,10 @@ class Reducer:
             everywhere = {i for i, count in enumerate(self.use.tolist()) if count == 0}
             if self.static:
                 self.known = everywhere
-        for i in self.unused - everywhere:
-            bucket, k = self.places[i]
-            self.parameters[i].grad = bucket.views[k]
+        if self.expecting:  # not on a rank without data, whose next gradients would be added to these
+            for i in self.unused - everywhere:
+                bucket, k = self.places[i]
+                self.parameters[i].grad = bucket.views[k]
         self.expecting = self.begun = False
 
     # ---- uneven inputs, see distributed.algorithms.join ----------------------------------------
@@ -332,3 +332,4 @@ class Reducer:
             bucket.left = 0
             self._reduce(index)
         self._all_begun()
+        self.finish()

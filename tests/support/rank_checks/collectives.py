@@ -194,6 +194,27 @@ def check_all_to_all():
     refuses(ValueError, "no multiple", dist.all_to_all_single, ag.zeros(2 * SIZE + 1), ag.zeros(2 * SIZE + 1))
 
 
+def check_memory_of_both_sides():
+    """The own part of the output may be the input, as programs do that gather in place."""
+    for rows in (2, 50000):
+        x = ag.arange(float(rows * SIZE))
+        mine = x[rows * RANK : rows * (RANK + 1)].add_(100 * RANK)
+        dist.all_gather_into_tensor(x, mine)
+        np.testing.assert_array_equal(x.cpu().numpy(), np.arange(rows * SIZE) + 100 * np.repeat(np.arange(SIZE), rows))
+        x = ag.arange(float(rows * SIZE))
+        dist.reduce_scatter_tensor(x[rows * RANK : rows * (RANK + 1)], x)
+        assert x[rows * RANK].item() == SIZE * rows * RANK
+        x = ag.arange(float(rows * SIZE)) + 1e6 * RANK
+        dist.all_to_all_single(x, x)
+        expected = np.concatenate([np.arange(rows * RANK, rows * (RANK + 1)) + 1e6 * rank for rank in range(SIZE)])
+        np.testing.assert_array_equal(x.cpu().numpy(), expected)
+        x = ag.full((SIZE, rows), float(RANK))
+        dist.gather(x[0], list(x.unbind(0)) if RANK == 0 else None)
+        assert x[:, 0].tolist() == (list(range(SIZE)) if RANK == 0 else [RANK] * SIZE)
+        dist.scatter(x[0], list(x.unbind(0)) if RANK == 0 else None)
+        assert x[0, 0].item() == RANK
+
+
 def check_messages():
     after, before = (RANK + 1) % SIZE, (RANK - 1) % SIZE
     x = ag.zeros(4, 6)[:, ::2]

@@ -1,5 +1,8 @@
 """DistributedDataParallel and differentiable collectives on CUDA tensors."""
 
+import time
+import warnings
+
 import numpy as np
 
 import autograd_gpu as ag
@@ -46,3 +49,46 @@ def check_gradients_of_collectives():
     (g,) = ag.autograd.grad(F.all_reduce(x * x).square(), x, create_graph=True)
     total = sum((rank + 1) ** 2 for rank in range(SIZE))
     assert g.item() == 2 * SIZE * total * 2 * (RANK + 1)
+
+
+def check_sync_batch_norm():
+    """And a module that moves to the device after it was wrapped."""
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).cpu())
+    ddp = DDP(net)
+    ddp.cuda()
+    x = ag.tensor(np.random.default_rng(0).normal(size=(SIZE * 5, 4)).astype(np.float32))
+    single = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    single.load_state_dict(net.state_dict())
+    ddp(x[RANK * 5 : (RANK + 1) * 5]).square().mul(x[RANK * 5, 0]).mean().backward()
+    starts = x[::5, 0].repeat_interleave(5).unsqueeze(1)
+    (single(x).square() * starts).mean().backward()
+    for p, q in zip(single.parameters(), net.parameters(), strict=True):
+        np.testing.assert_allclose(q.grad.cpu().numpy(), p.grad.cpu().numpy(), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(net[1].running_var.cpu().numpy(), single[1].running_var.cpu().numpy(), rtol=1e-5)
+
+
+def check_a_step_as_a_cuda_graph():
+    """NCCL is captured with the step; what goes through host memory cannot be, and the step runs without a graph."""
+    def step(net, optimizer, x):
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+    nets = [DDP(made()) for _ in range(2)]
+    x = ag.ones(3, 4) * (RANK + 1)
+    optimizers = [ag.optim.SGD(net.parameters(), lr=0.01) for net in nets]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        graphed = ag.cuda.make_graphed_step(lambda x: step(nets[0], optimizers[0], x), warmup=2)
+        for _ in range(5):
+            graphed(x)
+            step(nets[1], optimizers[1], x)
+    text = " ".join(str(one.message) for one in said)
+    assert ("runs without a graph: tensor_backward cannot be captured" in text) == (dist.get_backend() == "mpi"), text
+    for p, q in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().cpu().numpy(), rtol=1e-6)
+    follower = dist.GroupMember.WORLD.watch.follower
+    time.sleep(0.5)  # longer than the time between its looks
+    assert follower is None or follower.is_alive()
+    dist.barrier()

@@ -250,5 +250,7 @@ def check_what_a_rank_does_not_hold():
         result = make(relu, group=WORLD)(values(3))
         assert bool((result == 0).all())
         assert result.shape == make(relu)(values(3)).shape
+    for make in (func.hessian, func.hessian_diagonal, func.laplacian):
+        close(make(coupled, group=WORLD)(values(0)), make(coupled)(values(0)))
     nothing = func.vmap(func.hessian(coupled), group=WORLD)(values(0, 3))
     assert nothing.shape == (0, 3, 3)
