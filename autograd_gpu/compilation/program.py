@@ -101,13 +101,18 @@ class Program:
             self._enter(v)
         for v in self.returns:
             self._enter(v)
-        last = last_uses(self.nodes, self.returns)
         w("")
         unpacked = len(w.lines) - 1
         if self._products or self._groups:
             self._scope.update(observers=counters.ACTIVE, count=self._count)
             w("if observers: count()")
-        end = 0
+        self._instructions()
+        self._unpack(unpacked)
+        w(f"return ({''.join(f'{self.names[v]}, ' for v in self.returns)})")
+        return self._named(name)
+
+    def _instructions(self) -> None:
+        last, w, end = last_uses(self.nodes, self.returns), self._w, 0
         while (i := end) < len(self.nodes):
             begin, end = len(w.lines), i + 1
             if self._has_runs and (run := run_at(self, i, last)) is not None:
@@ -120,9 +125,6 @@ class Program:
                      if v not in self.made_once and self.plan.slot(v) is None]
             if dying:
                 w(f"del {', '.join(dying)}")
-        self._unpack(unpacked)
-        w(f"return {self._tuple(self.returns)}")
-        return self._named(name)
 
     def instruction(self, i: int) -> None:
         """Writes instruction i."""
@@ -252,9 +254,6 @@ class Program:
             inner = "".join(f"{self.argument(part)}, " for part in a)
             return f"({inner})" if type(a) is tuple else f"[{inner}]"
         return self.bind(a, "a")
-
-    def _tuple(self, values: Sequence[Any]) -> str:
-        return f"({''.join(f'{self.names[v]}, ' for v in values)})"
 
     def _fit(self, v: Value, op: Any) -> None:
         """What the generated functions of ops do with a result: no NumPy scalars, row-major where the op says so."""
