@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.arrays.dtypes import FULL_FLOATS
+from ..backend.arrays.strides import address
 from ..backend.cpu import numpy_ops, pool
 from ..backend.cpu.pool import SMALLEST as LARGE
 from ..backend.formulas.native import runs
@@ -19,9 +21,10 @@ from ..backend.formulas.native.llvm_code import STRIP
 from ..backend.formulas.native.runs import MOST_ARRAYS, MOST_OPERANDS, Operand, Place
 from ..backend.formulas.native.switch import say
 from ..backend.formulas.native.ufunc import Unavailable, inner_loop
+from ..core.declare.op import ALWAYS
 from . import native_cross_entropy
 from .emitters import PRODUCTS, SUMS, UFUNCS, product_of
-from .graph import ARGUMENT, CAPTURED, CONSTANT, Call, Group, Look, Node, SetGrad, Value
+from .graph import ARGUMENT, CAPTURED, CONSTANT, RESULT, Call, Group, Look, Node, SetGrad, Value
 from .names import identifier
 
 FEWEST = 2  # instructions of a run
@@ -42,11 +45,15 @@ class Run:
         self.names: dict[Value, str] = {}  # of what it makes
         self.made: dict[Value, str] = {}  # the text for new memory
         self.moved: dict[Value, str] = {}  # the text for that of an operand, which is no memory of the program
+        self.views: list[int] = []  # instructions that may as well stand before the run
         self.scratch: dict[str, str] = {}  # by name: the text for memory of its own
         self.checks: list[tuple[Value, int, int]] = []  # classes of a cross entropy, their number, that to ignore
         for i, node in enumerate(program.nodes[first:], first):
             if node.outs and node.outs[0] in program.made_once:
                 program.instruction(i)  # which writes no line
+                continue
+            if _shows_argument(node):
+                self.views.append(i)
                 continue
             if self._waits(node):
                 continue
@@ -58,8 +65,7 @@ class Run:
 
     def _waits(self, node: Node) -> bool:
         """Whether an instruction may as well stand behind the run."""
-        sets = isinstance(node, SetGrad) and node.value is not None
-        return sets or isinstance(node, Look) or bool(node.outs and node.outs[0] in self.program.made_once)
+        return (isinstance(node, SetGrad) and node.value is not None) or isinstance(node, Look)
 
     def _takes(self, i: int, node: Node) -> bool:
         """Takes an instruction, if it has steps; else everything is as it was."""
@@ -74,9 +80,11 @@ class Run:
 
     def _add(self, i: int, node: Node) -> None:
         on_host = all(type(v.array) is np.ndarray and v.array.size for v in node.outs)
-        if self.program.emitters[i] is None or not on_host:
+        if on_host and isinstance(node, Call) and node.op.name == "basic_index_backward":
+            self._spread(node)
+        elif self.program.emitters[i] is None or not on_host:
             raise Unfit
-        if isinstance(node, Group):
+        elif isinstance(node, Group):
             self._group(node)
         elif isinstance(node, Call) and node.op.name in PRODUCTS:
             self._product(node)
@@ -138,6 +146,29 @@ class Run:
         operands = [a if isinstance(a, Value) else numpy_ops.constant(a, dtype) for a in node.args]
         self._loop(_inner_loop(UFUNCS[node.op.name], dtype), operands, node.outs)
 
+    def _spread(self, node: Call) -> None:
+        """Zeros with an array in a part of them."""
+        g, (out,) = node.args[0], node.outs
+        part = np.empty(out.shape, out.dtype)[node.attributes["key"]]
+        dense, dtype = out.array.flags.c_contiguous, out.dtype
+        if dtype not in FULL_FLOATS or g.dtype != dtype or g.shape != part.shape or not dense or not part.shape:
+            raise Unfit
+        target, size, zero = self.target(out), dtype.itemsize, self._bound(numpy_ops.constant(0.0, dtype))
+        self.steps.append(runs.copies(out.array.size, size, zero, target))
+        offset = address(part) - address(part if part.base is None else part.base)
+        listed = [(self.place(g), g.array.strides), (Place(target.number, target.offset + offset), part.strides)]
+        self._strided(_inner_loop("positive", dtype), listed, part.shape)
+
+    def _strided(
+        self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...]]], shape: tuple[int, ...]
+    ) -> None:  # fmt: skip
+        """A loop over operands of any strides."""
+        if len(shape) > 2:
+            raise Unfit
+        rows, columns = (1, *shape) if len(shape) == 1 else shape
+        operands = [Operand(place, *((0, *strides) if len(shape) == 1 else strides)) for place, strides in listed]
+        self.steps.append(runs.loop(function, rows, columns, operands))
+
     def _losses(self, node: Call) -> None:
         (x, target), (loss, probs), kept = node.args[:2], node.outs, node.extras["scale"]
         if target.kind != ARGUMENT or target.dtype != np.int64 or not target.array.flags.c_contiguous:
@@ -182,13 +213,12 @@ class Run:
             inner = [Operand(place, 0, size * any(strides)) for place, strides in listed]
             self.steps.append(runs.loop(function, 1, elements, inner))
             return
-        if len(shape) != 2:
-            raise Unfit
-        rows, columns = shape
-        if all(strides in ((0, 0), (0, size), dense) for _, strides in listed) and (block := STRIP // columns) > 1:
+        rows, columns = shape if len(shape) == 2 else (1, elements)
+        by_rows = len(shape) == 2 and all(strides in ((0, 0), (0, size), dense) for _, strides in listed)
+        if by_rows and (block := STRIP // columns) > 1:
             self._by_blocks(function, listed, rows, columns, min(block, rows), size)
         else:
-            self.steps.append(runs.loop(function, rows, columns, [Operand(p, *strides) for p, strides in listed]))
+            self._strided(function, listed, shape)
 
     def _by_blocks(
         self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...]]], rows: int, columns: int,
@@ -221,16 +251,18 @@ class Run:
             return self._static(text) if text in self.static else self._given(text)
         if v in program.made_once or v.kind == CAPTURED or self._is_constant(v):
             return self._static(program.argument(v))
-        if v.kind == ARGUMENT or self._is_dense(v):
+        if v.kind == ARGUMENT or self._is_known(v):
             return self._given(program.argument(v))
         raise Unfit
 
     def _is_constant(self, v: Value) -> bool:
         return v.kind == CONSTANT and v.root not in self.program.written
 
-    def _is_dense(self, v: Value) -> bool:
-        """Whether an instruction before the run makes v row-major in every call."""
+    def _is_known(self, v: Value) -> bool:
+        """Whether an instruction before the run makes v as it was in the record in every call."""
         i = self.program.makers.get(v)
+        if i is not None and _shows_argument(self.program.nodes[i]):
+            return True
         if i is None or not v.array.flags.c_contiguous:
             return False
         node = self.program.nodes[i]
@@ -278,12 +310,16 @@ class Run:
     def write(self) -> None:
         """Writes the run, and behind it the instructions that wait for its end."""
         program = self.program
+        for i in self.views:
+            program.instruction(i)
         program.names.update(self.names)
         program.checks += self.checks
         for v, text in self.made.items():
             program.line(f"{self.names[v]} = {text}")
         waiting = []
         for i, node in enumerate(program.nodes[self.first : self.end], self.first):
+            if i in self.views or (node.outs and node.outs[0] in program.made_once):
+                continue
             if self._waits(node):
                 waiting.append(i)
                 continue
@@ -299,6 +335,12 @@ class Run:
             program.line(f"{self.names[v]} = {text}")
         for i in waiting:
             program.instruction(i)
+
+
+def _shows_argument(node: Node) -> bool:
+    """Whether an instruction makes a view of an argument, whose strides are those of the record."""
+    views = isinstance(node, Call) and node.op.view == ALWAYS and node.op.single and not node.extras
+    return views and len(node.reads) == 1 and node.reads[0].kind == ARGUMENT and node.outs[0].kind == RESULT
 
 
 def _inner_loop(name: str, dtype: np.dtype) -> tuple[int, int]:

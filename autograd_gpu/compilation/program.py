@@ -15,7 +15,7 @@ from ..backend.arrays import strides
 from ..backend.arrays.memory_format import row_major
 from ..backend.cpu.blas import on_one_thread
 from ..core.codegen.source import Source
-from ..core.declare.op import RAW
+from ..core.declare.op import ALWAYS, RAW
 from ..core.interpret.implementation import explained
 from ..core.tensor import wrap
 from . import graph
@@ -64,7 +64,7 @@ class Program:
         fresh = {v for n in nodes if isinstance(n, graph.Call) and n.op.name in FRESH for v in n.outs}
         self.plan = Plan(nodes, emitters, returns, fixed, fresh)
         self.emitters, self.made_once = emitters, self._views_made_once()
-        self._views: list[tuple[str, str]] = []  # names and texts of views, which a frame has
+        self._views: dict[str, str] = {}  # names and texts of views, which a frame has
         self._products = [shape for emitter in emitters if emitter is not None for shape in emitter.products]
         self._groups = [n for n in nodes if isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray]
         self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
@@ -101,13 +101,18 @@ class Program:
             self._enter(v)
         for v in self.returns:
             self._enter(v)
-        last = last_uses(self.nodes, self.returns)
         w("")
         unpacked = len(w.lines) - 1
         if self._products or self._groups:
             self._scope.update(observers=counters.ACTIVE, count=self._count)
             w("if observers: count()")
-        end = 0
+        self._instructions()
+        self._unpack(unpacked)
+        w(f"return ({''.join(f'{self.names[v]}, ' for v in self.returns)})")
+        return self._named(name)
+
+    def _instructions(self) -> None:
+        last, w, end = last_uses(self.nodes, self.returns), self._w, 0
         while (i := end) < len(self.nodes):
             begin, end = len(w.lines), i + 1
             if self._has_runs and (run := run_at(self, i, last)) is not None:
@@ -120,9 +125,6 @@ class Program:
                      if v not in self.made_once and self.plan.slot(v) is None]
             if dying:
                 w(f"del {', '.join(dying)}")
-        self._unpack(unpacked)
-        w(f"return {self._tuple(self.returns)}")
-        return self._named(name)
 
     def instruction(self, i: int) -> None:
         """Writes instruction i."""
@@ -144,55 +146,54 @@ class Program:
     def _run_rewritten(self, *given: Any) -> Any:
         """Writes the program with runs, and runs it."""
         self._has_runs, self._scope, self._w = True, dict(self._scope), Source()
-        self.names, self._lines, self._views, self._set = {}, {}, [], {}
-        lines, run = self._plain, self._write(*self._given)
-        places = {v: place for place, v in enumerate(self._arguments)}
-        self.run = checking([(places[v], n, ignored) for v, n, ignored in self.checks], run, lines)
+        self.names, self._lines, self._views, self._set = {}, {}, {}, {}
+        run, places = self._write(*self._given), {v: place for place, v in enumerate(self._arguments)}
+        self.run = checking([(places[v], n, ignored) for v, n, ignored in self.checks], run, self._plain)
         return self.run(*given)
 
     def once(self, name: str, text: str) -> str:
         """The name of what is made once for each memory of the program."""
-        if name not in dict(self._views):
-            self._views.append((name, text))
+        self._views.setdefault(name, text)
         return name
 
     def _unpack(self, at: int) -> None:
         """Writes line `at`, which gets the memory and the views of a run, and the last one, which gives them back."""
-        names = [*(f"m{number}" for number in range(len(self.plan.arrays))), *(name for name, _ in self._views)]
+        names = [*(f"m{number}" for number in range(len(self.plan.arrays))), *self._views]
         if not names:
             del self._w.lines[at]
             self._lines = {number - 1: node for number, node in self._lines.items()}
             return
-        self._scope.update(frames=[], new_frame=self._new_frame)
+        self._scope.update(frames=[], new_frame=functools.partial(self._new_frame, self._views, self._scope))
         self._w.lines[at] = f"    {', '.join(names)}, = frame = frames.pop() if frames else new_frame()"
         self._w("frames.append(frame)")
 
     def _views_made_once(self) -> set[Value]:
         """The views of memory that is the same in all calls, which nobody gets to see."""
         written, once = self.written, set[Value]()
-        shown = {*self.returns, *(v for n in self.nodes if not isinstance(n, graph.Call) for v in n.reads)}
+        others = [n for n in self.nodes if not isinstance(n, (graph.Call, graph.Group))]
+        shown = {*self.returns, *(v for n in others for v in n.reads)}
         for node in self.nodes:
             if isinstance(node, graph.Call) and node.op.view and node.op.single and not node.extras and node.reads:
                 v, source = node.outs[0], node.reads[0]
                 stays = source in once or self.plan.slot(source) is not None or source.kind == CAPTURED or (
                     source.kind == CONSTANT and source.root not in written
                 )  # fmt: skip
-                is_view = v.kind == graph.RESULT and v.root == source.root and v.array is not source.array
-                if stays and is_view and v not in shown and len(node.reads) == 1:
+                is_view = v.array is not source.array and (node.op.view == ALWAYS or v.root == source.root)
+                if stays and is_view and v.kind == graph.RESULT and v not in shown and len(node.reads) == 1:
                     once.add(v)
         return once
 
-    def _new_frame(self) -> tuple[Any, ...]:
-        """The memory of one run of the program, and the views that are the same in all runs."""
+    def _new_frame(self, views: dict[str, str], scope: dict[str, Any]) -> tuple[Any, ...]:
+        """The memory of one run of the program, and the views that are the same in all runs, of one of its texts."""
         block = np.empty(self.plan.size + GRAIN, np.uint8)
         block = block[-strides.address(block) % GRAIN :]
         arrays: list[Any] = [np.ndarray(shape, dtype, block, place) for place, shape, dtype in self.plan.arrays]
-        scope = dict(self._scope)
+        scope = dict(scope)
         scope.update((f"m{number}", array) for number, array in enumerate(arrays))
         scope.update((identifier(v.name), arrays[slot.number]) for slot in self.plan.placed for v in slot.values)
-        for name, text in self._views:
+        for name, text in views.items():
             scope[name] = eval(text, scope)
-        return (*arrays, *(scope[name] for name, _ in self._views))
+        return (*arrays, *(scope[name] for name in views))
 
     def _count(self) -> None:
         """Tells profilers of the products of emitters, and of the groups that run on the CPU."""
@@ -253,9 +254,6 @@ class Program:
             inner = "".join(f"{self.argument(part)}, " for part in a)
             return f"({inner})" if type(a) is tuple else f"[{inner}]"
         return self.bind(a, "a")
-
-    def _tuple(self, values: Sequence[Any]) -> str:
-        return f"({''.join(f'{self.names[v]}, ' for v in values)})"
 
     def _fit(self, v: Value, op: Any) -> None:
         """What the generated functions of ops do with a result: no NumPy scalars, row-major where the op says so."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -269,7 +270,7 @@ class _Method(ctypes.Structure):
 @functools.cache
 def are_there() -> bool:
     """Whether runs work here: not with a BLAS whose functions are unknown; and not, with a warning, without LLVM."""
-    if products_of(np.dtype(np.float32)) is None:
+    if platform.python_implementation() != "CPython" or products_of(np.dtype(np.float32)) is None:
         return False
     try:
         with COMPILING:
