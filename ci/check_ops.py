@@ -30,6 +30,7 @@ SLOT = {
     f"{PACKAGE}/compilation/dynamic.py": "a call with other sizes reads it, of each argument",
     f"{PACKAGE}/compilation/guards.py": "each compiled call reads it, of each tensor from outside",
     f"{PACKAGE}/compilation/key.py": "each compiled call reads it, of each argument",
+    f"{PACKAGE}/compilation/native_runs.py": "each compiled call reads it, of the classes of a loss",
     f"{PACKAGE}/compilation/record.py": "a value of a trace is an array",
     f"{PACKAGE}/compilation/replay.py": "each compiled call reads it",
     f"{PACKAGE}/compilation/sizes.py": "a value of a trace is an array",
