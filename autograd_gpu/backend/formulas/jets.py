@@ -57,18 +57,22 @@ def _rows(letter: str, count: int) -> list[str]:
     return [f"{letter}{k}" for k in range(count)]
 
 
+def rows_behind(form: Form, f1: Expression, f2: Expression, t: Sequence[Expression]) -> list[Expression]:
+    """The rows behind the function from those of the stream."""
+    rows = [x * f1 for x in t]
+    for k, group in enumerate(form.groups, form.d):
+        terms = [t[i] * f2 * t[j] for i, j in group] if form.bends else []
+        rows[k : k + 1] = [_sum([*rows[k : k + 1], *terms] or [constant(0)])]
+    return rows
+
+
 @functools.lru_cache(256)
 def push(form: Form) -> Switch | None:
     """The rows behind the function from f1, f2 and the rows of the stream; None if the passes have to run."""
     if form.leaving > MOST:
         return None
-    f1, f2, names = element("f1"), element("f2"), _rows("t", form.arriving)
-    t = [element(name) for name in names]
-    rows = [x * f1 for x in t]
-    for k, group in enumerate(form.groups, form.d):
-        terms = [t[i] * f2 * t[j] for i, j in group] if form.bends else []
-        whole = _sum([*rows[k : k + 1], *terms] or [constant(0)])
-        rows[k : k + 1] = [whole]
+    names = _rows("t", form.arriving)
+    rows = rows_behind(form, element("f1"), element("f2"), [element(name) for name in names])
     return switch_of("stream", lowered(rows, [*form.derivatives, *names]))
 
 

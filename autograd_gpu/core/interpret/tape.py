@@ -143,12 +143,16 @@ class Taping(Interpreter):
         self.calls.append(TapedCall(call, places, numbers, self._versions(call)))
 
     def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
-        return [(x, 0 if x._storage is None else x._storage.version)
-                for x in (*call.inputs, *call.outs) if self._may_be_written(x)]
-
-    def _may_be_written(self, x: Any) -> bool:
-        """Whether x has a version. A tensor from inference mode has none; `reverse` runs where it cannot be written."""
-        return isinstance(x, Tensor) and not (self.reverse and x._storage is INFERENCE_STORAGE)
+        """Those of tensors that may be written to: not of one from inference mode, where `reverse` cannot run."""
+        versions = []
+        for x in (*call.inputs, *call.outs):
+            if isinstance(x, Tensor):
+                storage = x._storage
+                if storage is None:
+                    versions.append((x, 0))
+                elif not (self.reverse and storage is INFERENCE_STORAGE):
+                    versions.append((x, storage.version))
+        return versions
 
     def _sees(self) -> bool:
         """Whether calls are kept now. Sets the grad mode of what lies below, which the caller restores."""
@@ -163,7 +167,8 @@ class Taping(Interpreter):
         between = self.levels[:-1]
         for out in outs:
             value = unlifted(between, out) if between else out
-            if value is not None and (place := self.place_of(value)) is not None:
+            numbers = getattr(value, "_tangents", None)  # no method: this runs for every op
+            if numbers is not None and (place := numbers.get(self)) is not None:
                 self.lifted.add(place)
 
     def refuse_function(self, cls: Any) -> None:

@@ -10,7 +10,7 @@ EPYC: only their ratios matter.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.declare.batch_rules import BROADCASTING
 from ...core.declare.op_call import Call
@@ -42,29 +42,12 @@ class Work(NamedTuple):
         return f"{self.multiply_adds:.3g} multiply-adds, {self.elements:.3g} elements, {self.calls:.0f} calls"
 
 
-_KNOWN: dict[Any, tuple[Work, Work]] = {}
-MOST = 256  # entries of _KNOWN
-
-
 def of_both(plan: Plan, form: Form, outputs: int) -> tuple[Work, Work]:
     """The work of push and that of pull; known from the last plan of this structure."""
-    key = form, outputs, tuple([_structure(plan, step) for step in plan.steps])
-    works = _KNOWN.get(key)
+    works: tuple[Work, Work] | None = plan.costs.get((form, outputs))
     if works is None:
-        if len(_KNOWN) >= MOST:
-            _KNOWN.clear()
-        works = _KNOWN[key] = of_push(plan, form), of_pull(plan, form, outputs)
+        works = plan.costs[form, outputs] = of_push(plan, form), of_pull(plan, form, outputs)
     return works
-
-
-def _structure(plan: Plan, step: Step) -> Any:
-    """What the work of a step depends on."""
-    call, tensors = step.call, (*step.call.inputs, *step.call.outs)
-    disjoint = plan.seconds.isdisjoint
-    needs = plan.firsts.isdisjoint(step.outputs), disjoint(step.inputs), disjoint(step.outputs)
-    places = tuple([place is None for place in step.outputs])
-    return (call.op.name, *step.live, step.has_second_derivative, step.activation is None, *needs, places,
-            *[x.shape if isinstance(x, Tensor) else None for x in tensors])
 
 
 def of_push(plan: Plan, form: Form) -> Work:

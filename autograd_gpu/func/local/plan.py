@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...core.declare.op_call import Call
 from ...core.interpret.tape import Place, TapedCall, Taping, Untapeable
-from ...ops.nn.linear_activation import ACTIVATIONS
-from .second_derivative import Activation, activation_of, has_second_derivative, is_elementwise
+from ...core.tensor import Tensor
+from ...modes import MODES
+from .second_derivative import Activation, activation_of, has_second_derivative, is_elementwise, takes_rows
 
 Pair = tuple[int, int]
 
@@ -60,33 +61,96 @@ class Step(NamedTuple):
         return self.activation is not None or is_elementwise(self.call, self.live)
 
 
-class Plan:
-    """The steps of a tape towards `outs`, and the places that need tangents (firsts), and seconds and adjoints."""
+class Facts:
+    """What the structure of the calls says, whatever the values: calls of one function on the same shapes share it.
+
+    firsts are the places that need tangents, seconds those that need second tangents and adjoints. `last` is the last
+    step that reads a place, `readers` how many inputs of steps it is.
+    """
 
     def __init__(self, tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[tuple[int, list[int], bool]] = []  # number of the call, live inputs, has_second_derivative
         used = {place for place in outs if place is not None}
         self.firsts: set[Place] = set(used) if jacobian else set()
-        for taped in reversed(tape.calls):
+        for n in range(len(tape.calls) - 1, -1, -1):
+            taped = tape.calls[n]
             if used.isdisjoint(taped.outputs):
                 continue
-            tape.check_versions(taped)
-            step = _step(taped, tape)
-            self.steps.append(step)
-            places = [step.inputs[i] for i in step.live]
+            if taped.call.op.jvp is None:
+                raise Untapeable(f"{tape.api}: {taped.call.op.name} has no jvp")
+            live = [i for i, place in enumerate(taped.inputs) if place is not None]
+            curved = has_second_derivative(taped.call, live)
+            self.steps.append((n, live, curved))
+            places = [taped.inputs[i] for i in live]
             used.update(places)  # type: ignore[arg-type]  # live inputs have places
-            if step.has_second_derivative or not self.firsts.isdisjoint(step.outputs):
+            if curved or not self.firsts.isdisjoint(taped.outputs):
                 self.firsts.update(places)  # type: ignore[arg-type]
         self.steps.reverse()
         self.seconds: set[Place] = set()
-        self.last: dict[Place | None, int] = {}  # the last step that reads a place
-        self.readers: dict[Place | None, int] = {}  # how many inputs of steps a place is
-        for n, step in enumerate(self.steps):
-            for place in step.inputs:
-                self.last[place] = n
+        self.last: dict[Place | None, int] = {}
+        self.readers: dict[Place | None, int] = {}
+        for number, (n, _, curved) in enumerate(self.steps):
+            taped = tape.calls[n]
+            for place in taped.inputs:
+                self.last[place] = number
                 self.readers[place] = self.readers.get(place, 0) + 1
-            if step.has_second_derivative or not self.seconds.isdisjoint(step.inputs):
-                self.seconds.update([place for place in step.outputs if place is not None])
+            if curved or not self.seconds.isdisjoint(taped.inputs):
+                self.seconds.update([place for place in taped.outputs if place is not None])
+        # The steps that are a product with a weight, whose result nobody reads but the activation of the next step.
+        self.layers = {number for number in range(len(self.steps) - 1) if self._begins_layer(number, tape, outs)}
+        self.costs: dict[Any, Any] = {}  # of cost.py
+
+    def _begins_layer(self, number: int, tape: Taping, outs: Sequence[Place | None]) -> bool:
+        (n, live, _), (after, reads, curved) = self.steps[number : number + 2]
+        product, behind = tape.calls[n], tape.calls[after]
+        place = product.outputs[0]
+        if not takes_rows(product.call, live) or self.readers.get(place) != 1 or place in outs:
+            return False
+        is_next = behind.inputs[0] == place and curved and activation_of(behind.call, reads) is not None
+        return is_next and product.call.inputs[1].ndim == 2
+
+
+_KNOWN: dict[Any, Facts] = {}  # by structure
+MOST = 256  # entries of _KNOWN
+
+
+def _facts_of(tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> Facts:
+    """The facts about a tape, known from the last one of this structure."""
+    if any(level.is_trace for level in MODES.stack):  # it hears what they depend on
+        return Facts(tape, outs, jacobian)
+    key = jacobian, *outs, *[_structure(taped) for taped in tape.calls]
+    try:
+        facts = _KNOWN.get(key)
+    except TypeError:  # an attribute has no hash
+        return Facts(tape, outs, jacobian)
+    if facts is None:
+        facts = Facts(tape, outs, jacobian)
+        if len(_KNOWN) >= MOST:
+            _KNOWN.clear()
+        _KNOWN[key] = facts
+    return facts
+
+
+def _structure(taped: TapedCall) -> tuple[Any, ...]:
+    """What facts and costs may depend on."""
+    call = taped.call
+    shapes = [x._array.shape if isinstance(x, Tensor) else x for x in (*call.inputs, *call.outs)]
+    return call.op.name, *taped.inputs, *taped.outputs, *call.attributes.items(), *shapes
+
+
+class Plan:
+    """The steps of a tape towards `outs`, and the facts about them."""
+
+    def __init__(self, tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> None:
+        facts = _facts_of(tape, outs, jacobian)
+        self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
+        self.layers, self.costs = facts.layers, facts.costs
+        self.steps: list[Step] = []
+        for n, live, curved in facts.steps:
+            taped = tape.calls[n]
+            tape.check_versions(taped)
+            self.steps.append(Step(taped.call, taped.inputs, taped.outputs, live, curved,
+                                   activation_of(taped.call, live)))
 
     @property
     def has_second_derivative(self) -> bool:
@@ -101,13 +165,3 @@ class Plan:
     def widest(self) -> int:
         """The number of elements of the largest value that depends on x."""
         return max([x.numel() for step in self.steps for x in step.call.outs], default=0)
-
-
-def _step(taped: TapedCall, tape: Taping) -> Step:
-    call = taped.call
-    if call.op.jvp is None:
-        raise Untapeable(f"{tape.api}: {call.op.name} has no jvp")
-    live = [i for i, place in enumerate(taped.inputs) if place is not None]
-    activation = activation_of(call, live)
-    curved = has_second_derivative(call, live) if activation is None else ACTIVATIONS[activation.name].bends
-    return Step(call, taped.inputs, taped.outputs, live, curved, activation)

@@ -106,7 +106,7 @@ class _Sweep:
         curved = has_tangents and step.has_second_derivative
         if not (curved or needed):
             return Backward(None, functools.partial(pull_batched, step.call))
-        layer = None if curved else layer_of(plan, n, incoming[0], self.places)
+        layer = None if curved else layer_of(plan, n, incoming[0])
         if layer is not None and not plan.firsts.isdisjoint(plan.steps[n + 1].outputs):
             self.layers[step.outputs[0]] = layer
             return Backward(None, functools.partial(pull_batched, step.call))

@@ -31,7 +31,6 @@ from .second_derivative import (
     push_batched,
     second_derivative,
     slopes,
-    takes_rows,
 )
 
 
@@ -77,7 +76,7 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
                 streams[step.outputs[0]] = Stream(through(layer, form)[1], form.d, len(form.groups))
             elif any(s is not None for s in incoming) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
                 head = incoming[0]
-                if firsts and head is not None and (layer := layer_of(plan, n, head.tensor, outs)) is not None:
+                if firsts and head is not None and (layer := layer_of(plan, n, head.tensor)) is not None:
                     layers[step.outputs[0]] = layer
                 else:
                     chain.run()
@@ -109,19 +108,16 @@ class Layer(NamedTuple):
     activation: Activation
 
 
-def layer_of(plan: Plan, n: int, stream: Any, outs: Sequence[Place | None]) -> Layer | None:
+def layer_of(plan: Plan, n: int, stream: Any) -> Layer | None:
     """The layer that step n begins, with the stream (S, *shape) of its input; None unless it is computed as one."""
-    step, place = plan.steps[n], plan.steps[n].outputs[0]
-    if not takes_rows(step.call, step.live) or plan.readers.get(place) != 1 or place in outs:
+    if n not in plan.layers:
         return None
-    after, (x, weight) = plan.steps[n + 1], step.call.inputs[:2]  # a step that has a reader is not the last
-    activation = after.activation if after.inputs[0] == place else None
-    if activation is None or not (after.has_second_derivative and is_layered(activation, step.call.outs[0])):
+    call, activation = plan.steps[n].call, plan.steps[n + 1].activation
+    x, weight = call.inputs[:2]
+    if activation is None or not is_layered(activation, call.outs[0]):
         return None
-    shared = stream.shape[1:] == (*(1,) * (x.ndim - 1), x.shape[-1])
-    if weight.ndim != 2 or not (shared or stream.shape[1:] == x.shape):
-        return None
-    return Layer(stream, weight, activation)
+    shape = stream.shape[1:]
+    return Layer(stream, weight, activation) if shape in (x.shape, (*(1,) * (x.ndim - 1), x.shape[-1])) else None
 
 
 def is_layered(activation: Activation, out: Tensor) -> bool:

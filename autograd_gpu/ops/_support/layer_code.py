@@ -11,13 +11,13 @@ import numpy as np
 from ...backend.arrays.dtypes import float64
 from ...backend.formulas.derivative import times
 from ...backend.formulas.expression import Expression, element
+from ...backend.formulas.jets import Form, Groups, rows_behind
 from ...backend.formulas.lowering import lowered
 from ...backend.formulas.numpy_code import NumpyCode
 from ..nn.linear_activation import ACTIVATIONS, by_result
 
 MOST = 24  # arrays that a program reads and writes: a ufunc takes 64 operands at most
 Code = tuple[NumpyCode, tuple[np.ndarray, ...]]
-Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 
 def activation_code(
@@ -44,14 +44,10 @@ def push_code(
     if d + len(groups) + arriving > MOST:
         return None
     names = [f"t{k}" for k in range(arriving)]
-    t = [element(name) for name in names]
+    form, t = Form(d, groups, arriving > d, True), [element(name) for name in names]
 
     def rows(f1: Expression, f2: Expression, _: Expression) -> list[Expression]:
-        results = [x * f1 for x in t]
-        for k, group in enumerate(groups, d):
-            terms = [t[i] * f2 * t[j] for i, j in group]
-            results[k : k + 1] = [functools.reduce(lambda a, b: a + b, [*results[k : k + 1], *terms])]
-        return results
+        return rows_behind(form, f1, f2, t)
 
     return activation_code("stream behind", activation, parameters, dtype, names, rows)
 

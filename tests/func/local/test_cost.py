@@ -6,7 +6,7 @@ import pytest
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn
-from autograd_gpu.func.local import cost, run
+from autograd_gpu.func.local import cost, plan, run
 
 pytestmark = pytest.mark.cpu
 
@@ -46,13 +46,13 @@ def test_without_a_choice_nothing_is_weighed(face, outputs, caplog):
 
 def test_what_is_known_is_that_of_the_same_structure(monkeypatch):
     """The work of a plan is the same whether it is computed or known; another width is another structure."""
-    monkeypatch.setattr(cost, "_KNOWN", {})
+    monkeypatch.setattr(plan, "_KNOWN", {})
     works = []
     monkeypatch.setattr(run, "of_both", lambda *args: works.append(cost.of_both(*args)) or works[-1])
     for _ in range(2):
         for width in (8, 16):
             func.vmap(func.hessian(network(2, width, 1)))(ag.randn(4, 2))
         func.vmap(func.value_and_derivatives(network(2, 8, 1)))(ag.randn(4, 2))
-    assert len(cost._KNOWN) == 3
+    assert len(plan._KNOWN) == 3
     assert works[:3] == works[3:]
     assert len({str(work) for work in works}) == 3

@@ -3,7 +3,7 @@
 import pytest
 
 import autograd_gpu as ag
-from autograd_gpu import nn
+from autograd_gpu import func, nn
 from autograd_gpu.core.interpret.interpreters import entered
 from autograd_gpu.core.interpret.tape import Taping
 from autograd_gpu.func.local.plan import Plan, form_of
@@ -54,6 +54,35 @@ def test_calls_that_do_not_lead_to_the_outputs_do_not_count():
 def test_the_input_as_output():
     plan = plan_of(lambda x: x, jacobian=True)
     assert (plan.steps, plan.firsts, plan.has_second_derivative, plan.widest) == ([], {0}, False, 0)
+
+
+def test_the_facts_of_one_structure_are_known():
+    """Other inputs are another structure: x * 2 has no second derivative; so are other numbers."""
+    square, again, double, triple = [plan_of(f) for f in (lambda x: x * x, lambda x: x * x, lambda x: x * 2.0,
+                                                          lambda x: x * 3.0)]
+    assert square.last is again.last
+    assert len({id(plan.last) for plan in (square, double, triple)}) == 3
+    assert square.steps[0].call is not again.steps[0].call
+    assert (square.has_second_derivative, double.has_second_derivative) == (True, False)
+
+
+def test_a_write_is_noticed_where_the_structure_is_known():
+    """A later call with the same structure reads its own tensors, and refuses those that were written to."""
+    scale = ag.tensor(3.0)
+
+    def f(x, writes):
+        y = ag.tanh(x * scale)
+        if writes:
+            scale.add_(0.0)
+        return y
+
+    hessian = func.hessian(lambda x: f(x, False), method="push")
+    x = ag.tensor(0.5)
+    before = hessian(x)
+    scale.mul_(2.0)
+    assert hessian(x) != before
+    with pytest.raises(RuntimeError, match="has been modified"):
+        func.hessian(lambda x: f(x, True), method="push")(x)
 
 
 def test_forms():
