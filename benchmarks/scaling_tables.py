@@ -16,6 +16,7 @@ GPU_LINKS = (
     ("NVLink of an H100 or H200", NVLINK, "vendor's rate, assumed latency"),
     ("InfiniBand NDR, an adapter per GPU", NETWORK, "vendor's rate, assumed latency"),
 )
+SHARES = {"overlap": "hidden", "overlap without cores": "hidden on a link that needs no core"}  # where measured
 Result = dict[str, Any]
 
 
@@ -53,6 +54,8 @@ def against_torch(title: str, cases: Sequence[Result]) -> str:
 def pieces(cases: Sequence[Result], link: Link | None) -> str:
     """What the steps of several ranks consist of, and what the model says of them without any overlap."""
     rows = []
+    shares = {key: title for key, title in SHARES.items()
+              if all(key in case["contenders"][OURS]["counts"] for case in cases)}  # fmt: skip
     for case in cases:
         ours = case["contenders"][OURS]
         counts, alone = ours["counts"], ours["counts"]["step alone"]
@@ -60,10 +63,9 @@ def pieces(cases: Sequence[Result], link: Link | None) -> str:
         predicted = "-" if link is None else three_digits((alone + ring(counts["gradient bytes"], ranks, link)) * 1e3)
         early = counts["bytes begun early"] / counts["gradient bytes"]
         rows.append([case["case"], three_digits(alone * 1e3), predicted, three_digits(ours["median_s"] * 1e3),
-                     str(counts["collectives"]), f"{early:.0%}", f"{counts['overlap']:.0%}",
-                     f"{counts['overlap without cores']:.0%}"])  # fmt: skip
+                     str(counts["collectives"]), f"{early:.0%}", *[f"{counts[key]:.0%}" for key in shares]])
     header = ["a step, ms", "without communication", "predicted", "measured", "all-reduces", "bytes begun early",
-              "hidden", "hidden on a link that needs no core"]  # fmt: skip
+              *shares.values()]  # fmt: skip
     return table(header, rows) if rows else ""
 
 
