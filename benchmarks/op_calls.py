@@ -188,7 +188,7 @@ NO_OPS = """
     set_deterministic_debug_mode set_float32_matmul_precision set_grad_enabled set_num_interop_threads
     set_num_threads set_printoptions set_rng_state ShortTensor Size sum_to Tensor to typename unsafe_chunk
     unsafe_split unsafe_split_with_sizes use_deterministic_algorithms vmap
-    layout scalar_tensor triangular_solve
+    frombuffer layout scalar_tensor triangular_solve TypedStorage UntypedStorage
 """
 
 # The forty commonest ops, and what a NumPy user writes for each on arrays in place of the operands.

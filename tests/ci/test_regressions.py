@@ -42,13 +42,16 @@ def test_the_noise_of_a_run_is_no_regression(name):
     assert len(found) <= 3 * len(old["cases"]) / 1000, found
 
 
+def scatter(case):
+    """The slowest turn over the fastest of ours and of the peers: an outlier may be drawn several times."""
+    taken = [case["contenders"][name]["samples_s"] for name in (OURS, *regressions.PEERS) if name in case["contenders"]]
+    return max(max(samples) / min(samples) for samples in taken)
+
+
 @pytest.mark.parametrize(("name", "factor"), [("cpu-hessian.json", 1.6), ("cpu-small_graph.json", 1.3)])
 def test_planted_slowdowns_are_named(name, factor):
     old, rng = committed(name), np.random.default_rng(3)
-    quiet = [c["case"] for c in old["cases"] if all(regressions.spread(c, p).error < 0.03 for p in regressions.PEERS
-                                                    if p in c["contenders"])]  # fmt: skip
-    planted = quiet[:3]
-    assert planted
+    planted = [case["case"] for case in sorted(old["cases"], key=scatter)[:3]]
     found = regressions.compare(resampled(old, rng, [(case, factor) for case in planted]), old)
     assert {finding.where.partition(": ")[2] for finding in found} == set(planted)
     assert all(" times (ratio to " in finding.text and "; noise " in finding.text for finding in found)
@@ -94,7 +97,7 @@ def test_the_command(tmp_path, capsys):
     assert code == 1
     assert f"  slower  cpu hessian: {failed}: fails now: ValueError: no\n" in said.out
     assert "  slower  cpu hessian: Tanh, Hessian: hidden products: 30, now 31\n" in said.out
-    assert "2 of 24 cases became slower" in said.out
+    assert f"2 of {len(new['cases'])} cases became slower" in said.out
     new["environment"]["device"] = "another CPU"
     code, said = check(new)
     assert code == 2

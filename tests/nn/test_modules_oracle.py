@@ -104,6 +104,7 @@ def test_every_module_is_compared():
         "Buffer", "Parameter", "UninitializedParameter", "Module", "ModuleDict", "ModuleList", "ParameterDict",
         "ParameterList", "Sequential", "TransformerDecoder", "TransformerEncoder", "RReLU", "Dropout", "Dropout1d",
         "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "Hardsigmoid",
+            "SyncBatchNorm",  # compared on ranks
     }  # fmt: skip
     recurrent = {"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "RNNBase", "RNNCellBase"}
     modules = {name for name in nn.__all__ if inspect.isclass(getattr(nn, name))}

@@ -152,7 +152,8 @@ def test_what_failed_is_nan_and_the_others_are_right(played_by_numpy):
         assert np.isnan(inverse[1]).all()
         factor, _ = module.cholesky(made(BATCH), True)
         np.testing.assert_array_equal(factor[0], np.eye(2))
-        assert np.isnan(factor[2]).all()
+        triangle = np.triu(np.ones((2, 2), bool))  # of the rows before the minor that fails, the zeros may stay
+        assert np.isnan(factor[2][triangle]).all()
 
 
 @pytest.mark.parametrize("shape", RECTANGLES)
