@@ -20,7 +20,7 @@ from .library_tables import (
 )
 from .report import OURS
 
-MORE = "[Methods, memory, widths, numbers of inputs](hessian.md#measurements)"
+MORE = "[Methods, memory, widths, numbers of inputs](hessian-figures.md)"
 PRODUCTS = "Matrix products"
 MIB = 1 << 20
 Case = dict[str, Any]

@@ -35,7 +35,7 @@ from .library_tables import WIDTH, by_library
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
 PAGES = (
-    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian.md", "docs/memory.md",
+    "README.md", "docs/pictures/headlines.svg", "docs/benchmarks.md", "docs/hessian-figures.md", "docs/memory.md",
     "docs/distributed-scaling.md", "docs/formulas.md", "docs/generated/op-speed.md",
 )  # fmt: skip
 WORKLOADS = (

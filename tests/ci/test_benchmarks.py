@@ -349,7 +349,7 @@ def folder(results, device, tmp_path):
         config = result["config"] | {"tiny": False}
         (tmp_path / f"{device}-{name}.json").write_text(json.dumps(result | {"config": config}))
     blocks = {"README.md": "ratios", "headlines.md": "headlines", "benchmarks.md": "bench", "op-speed.md": "ops",
-              "memory.md": "memory", "hessian.md": "hessian"}
+              "memory.md": "memory", "hessian-figures.md": "hessian"}
     for name, block in blocks.items():
         text = f"above\n<!-- {block}:begin -->\nformer tables\n<!-- {block}:end -->\nbelow\n"
         (tmp_path / name).write_text(text)
@@ -358,7 +358,7 @@ def folder(results, device, tmp_path):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    "name", ["README.md", "headlines.md", "benchmarks.md", "op-speed.md", "memory.md", "hessian.md"]
+    "name", ["README.md", "headlines.md", "benchmarks.md", "op-speed.md", "memory.md", "hessian-figures.md"]
 )
 def test_tables_are_written_and_checked(folder, results, name, capsys):
     path, where = folder / name, ["--results", str(folder)]
@@ -378,7 +378,7 @@ def test_tables_are_written_and_checked(folder, results, name, capsys):
                           *(["x.expand(2, 2)"] if beside_torch else [])),
         "op-speed.md": ("`linalg.qr`", "`sum`"),
         "memory.md": ("| | bytes held | peak bytes | error, Tanh | error, ReLU | step time, Tanh |", "| checkpoint |"),
-        "hessian.md": ("| Our methods, ms | autograd_gpu | by push | by pull | nested | a loop of ours |",
+        "hessian-figures.md": ("| Our methods, ms | autograd_gpu | by push | by pull | nested | a loop of ours |",
                        "| Peak MiB |", "| Tanh, inputs 10, outputs 3 |"),
     }
     assert all(part in text for part in shown[name])
