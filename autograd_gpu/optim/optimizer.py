@@ -13,7 +13,7 @@ from ..backend import Array, namespace
 from ..backend.cuda import live_numbers
 from ..backend.formulas.update import Update
 from ..backend.optimizers.buckets import Buckets
-from ..core.graph.storage import bump_version
+from ..core.graph.storage import bump_versions
 from ..core.interpret.tracing import Tracing, tracer
 from ..core.tensor import Tensor, wrap
 from ..modes import MODES, enable_grad
@@ -166,7 +166,9 @@ class Optimizer(Hookable):
             return
         number = next(i for i, other in enumerate(self.param_groups) if other is group)
         params = [p for p in group["params"] if p.grad is not None]  # by its property, which tells the tracer
-        states = [t for p in params for t in self.state.get(p, {}).values() if isinstance(t, Tensor)]
+        # A count that nothing has read stays one: as a tensor it would be an array, which takes longer to write to.
+        states = [t for p in params for t in self.state.get(p, {}).values()
+                  if isinstance(t, Tensor) and type(t) is not StepCount]
         name = f"{type(self).__name__}.step, group {number}"
         level.routine(name, lambda: self._ag_update(with_numbers(self.param_groups[number])),
                       [p._grad for p in params], [*params, *states], self)  # fmt: skip
@@ -190,8 +192,7 @@ class Optimizer(Hookable):
         try:
             self._ag_counted(group, params, [arrays, grads], self._ag_slots(group), compute)
         finally:
-            for param in params:
-                bump_version(param)
+            bump_versions(params)
 
     def _ag_counted(
         self, group: Group, params: list[Tensor], columns: list[Sequence[Array]], slots: dict[str, float],
@@ -210,7 +211,7 @@ class Optimizer(Hookable):
         done: list[int] = []
         try:
             try:
-                columns = [*columns, *[[state[name].array for state in states] for name in slots]]
+                columns = [*columns, *[[state[name]._array for state in states] for name in slots]]
             except KeyError:
                 before = [dict(state) for state in states]
                 fresh = self._ag_prepare(group, params, slots)

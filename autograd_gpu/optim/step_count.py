@@ -56,7 +56,8 @@ def advance(states: list[dict[str, Any]], by: int = 1) -> Iterator[int]:
         if type(step) is StepCount:
             step.count = total = step.count + by
         elif isinstance(step, Tensor):
-            step._array[...] = total = int(step.item()) + by
+            array = step._array  # read without the tensor's item(), which takes longer than all else here
+            array[...] = total = int(array.item()) + by
             bump_version(step)
         else:
             state["step"] = total = int(step) + by

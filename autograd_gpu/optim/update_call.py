@@ -49,7 +49,7 @@ def with_grads(group: Group) -> tuple[list[Tensor], list[Array], list[Array]]:
         grad = param._grad
         if grad is None and param.grad is None:  # which warns of a tensor that is no leaf
             continue
-        array, g = param.array, grad.array
+        array, g = param._array, grad._array
         if array.shape != g.shape or array.dtype is not g.dtype or type(array) is not type(g):
             check_grad(param, grad)
         params.append(param)

@@ -13,6 +13,8 @@ from itertools import compress, repeat
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from .. import kernels
 from ..cuda import live_numbers, runtime
 from ..formulas.native.switch import is_on
@@ -109,16 +111,18 @@ def _called(
         dtype, fitting = picked[0][0].dtype, set[int]()
         kernel = code_of(trace, dtype).kernel(dtype, picked[0])
         if kernel is not None:
-            looked = kernel.looked(picked)
-            fits = [*compress(rows, (looked.sizes[:-1] >= 0).tolist())] if looked.wrong else rows
-            fitting.update(fits)
+            notes, fits, values = kernel.notes(len(rows)), rows, np.array(trace.values(**numbers), np.float64)
             try:
-                kernel(looked, trace.values(**numbers))
+                kernel(notes, values, picked)
+                if not notes.is_done:
+                    fits = [*compress(rows, (notes.sizes[:-1] >= 0).tolist())]
+                    kernel.rest(notes, values)
             finally:
-                if looked.is_done:
+                if notes.is_done:
                     done += fits
-            if not looked.wrong:
+            if fits is rows:
                 break
+            fitting.update(fits)
         left += [i for i, p in zip(rows, picked[0], strict=True) if p.dtype == dtype and i not in fitting]
         rows = [i for i, p in zip(rows, picked[0], strict=True) if p.dtype != dtype]
     return left

@@ -13,6 +13,9 @@ A batched input has a new leading dimension of size n, the batch dimension, and 
 * a function `batch(F, n, batched, inputs..., *, attributes...)`, where `batched` has one bool per input; a list input
   is `*tensors`, as in forward.
 
+`as_it_is(fits)` decorates a function for the calls that need nothing else than the op itself on all examples: where
+fits(batched, inputs, attributes) holds the function does not run. Named rules have such a test, too.
+
 The rule of an op with `saved` extras returns (result, extras by name), as if the op had run on each example and the
 extras had been stacked: an extra that is a tensor has the batch dimension, any other is the same for all examples.
 """
@@ -20,19 +23,34 @@ extras had been stacked: an extra that is a tensor has the batch dimension, any 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...errors import MissingRuleError
 from .op import OpDef
 
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+Test = Callable[[Sequence[bool], Sequence[Any], dict[str, Any]], bool]
+
+
+def as_it_is(fits: Test) -> Callable[[Rule], Rule]:
+    """Decorates a batch rule: the op itself runs on all examples where fits(batched, inputs, attributes) holds."""
+
+    def decorated(rule: Rule) -> Rule:
+        rule.as_it_is = fits  # type: ignore[attr-defined]
+        return rule
+
+    return decorated
+
 
 class BatchWord:
     """A named batch rule: run(F, op, n, batched, inputs, attributes) returns the result of the op."""
 
-    def __init__(self, name: str, run: Callable[..., Any]) -> None:
-        self.name, self.run = name, run
+    def __init__(self, name: str, run: Callable[..., Any], as_it_is: Test | None = None) -> None:
+        self.name, self.run, self.as_it_is = name, run, as_it_is
 
     def __repr__(self) -> str:
         return self.name
@@ -50,6 +68,8 @@ def run_batched(
         raise MissingRuleError(f"{op.name} has no batching rule; give its block a batch rule, or loop over the batch")
     if len(attributes) < len(op.attributes):
         attributes = op.filled(attributes)
+    if op.as_it_is is not None and op.as_it_is(batched, inputs, attributes):
+        return call(F, op, inputs, attributes)
     if type(rule) is BatchWord:
         return rule.run(F, op, n, batched, inputs, attributes)
     return rule(F, n, tuple(batched), *inputs, **attributes)
@@ -162,6 +182,17 @@ def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -
 # ---- the named rules --------------------------------------------------------------------------------
 
 
+def _are_aligned(batched: Sequence[bool], inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:
+    """Whether no input has more dimensions than each batched one, without the batch dimension."""
+    ranks = [(rank(x, b), b) for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape")]
+    most = max([r for r, _ in ranks])
+    return all(r == most for r, b in ranks if b)
+
+
+def _are_batched(batched: Sequence[bool], inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:
+    return all(b or not hasattr(x, "shape") for x, b in zip(inputs, batched, strict=True))
+
+
 def _broadcasting(F: Any, op: OpDef, n: int, batched: Any, inputs: Any, attributes: Any) -> Any:
     return call(F, op, aligned(F, batched, inputs), attributes)
 
@@ -215,8 +246,8 @@ def impossible(reason: str) -> BatchWord:
     return BatchWord("impossible", run)
 
 
-BROADCASTING = BatchWord("BROADCASTING", _broadcasting)
-LEADING = BatchWord("LEADING", _leading)
+BROADCASTING = BatchWord("BROADCASTING", _broadcasting, _are_aligned)
+LEADING = BatchWord("LEADING", _leading, _are_batched)
 REDUCING = along("dim", reducing=True)
 MATRICES = BatchWord("MATRICES", _matrices)
 LOOP = BatchWord("LOOP", _loop)

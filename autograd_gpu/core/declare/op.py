@@ -89,7 +89,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types as python_types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -193,6 +193,17 @@ class OpDef:
     def without_rule(self) -> frozenset[str]:
         """The inputs that have no gradient rule: their derivative is ZERO or does not exist."""
         return frozenset(name for name in self.inputs if self.rule_of(name) is None)
+
+    @functools.cached_property
+    def as_it_is(self) -> Callable[[Sequence[bool], Sequence[Any], dict[str, Any]], bool] | None:
+        """Tells whether on a batch the op itself runs, on all examples; None if never. See batch_rules.py."""
+        return getattr(self.batch, "as_it_is", None)
+
+    @functools.cached_property
+    def is_plain(self) -> bool:
+        """Whether a call has one result, which is no view, saves no extras and has a derivative by each input."""
+        others = self.view or self.random or self.saved or self.variadic or self.without_rule or self.nondiff_outputs
+        return self.single and not others
 
     @functools.cached_property
     def contiguous(self) -> bool:

@@ -177,6 +177,14 @@ def bump_version(tensor: HasStorage) -> None:
         storage.version += 1
 
 
+def bump_versions(tensors: Iterable[HasStorage]) -> None:
+    """`bump_version` of each."""
+    for tensor in tensors:
+        storage = tensor._storage or storage_of(tensor)
+        if storage is not INFERENCE_STORAGE:
+            storage.version += 1
+
+
 def shares_memory(view: object, source: object) -> bool:
     """Whether the array `view` is `source` or was made as a view of it (cheap: compares only the base pointers)."""
     base = view.base  # type: ignore[attr-defined]

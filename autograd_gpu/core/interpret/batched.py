@@ -90,7 +90,6 @@ class Batching(Interpreter):
 
     def __init__(self, n: int, randomness: str = "error", is_transform: bool = True) -> None:
         self.n, self.randomness, self.is_transform = n, randomness, is_transform
-        self.tapes: tuple[Any, ...] = ()
 
     def run(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Result:
         flags = [type(x) is Batched and x._level is self for x in args]

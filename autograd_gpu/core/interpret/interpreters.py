@@ -29,6 +29,7 @@ class Interpreter:
     is_trace = False  # whether it is a Tracing, see tracing.py
     only_watches = False  # whether calls have the same results and graph, and use the same memory, without it
     alive = True
+    tapes: tuple[Any, ...] = ()  # of a level of vmap: see batched.py
 
     def watch(self, op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
         """Runs a call with unprepared arguments; for an interpreter that only watches, and is alone on the stack."""

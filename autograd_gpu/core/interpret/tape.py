@@ -110,16 +110,38 @@ class Taping(Interpreter):
         outs, extras = lower(op, args, attributes)
         if op.view:
             self.views.extend([(args[0], weakref.ref(out)) for out in ((outs,) if op.single else outs)])
+        places = self._places_of(args)
+        if places is not None and op.has_rules:
+            several = (outs,) if op.single else tuple(outs)
+            self._number(Call(op, ([*args],) if op.variadic else args, attributes, several, extras), places, seen)
+        return outs, extras
+
+    def run_lifted(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        """Does the same for a plain op (OpDef.is_plain) on all examples of `levels`, which the result is lifted to.
+
+        The tape must be the last of the stack, with no modes but those; not within a `no_grad` block.
+        """
+        stack, bits = MODES.stack, MODES.bits
+        MODES.stack, MODES.bits = (), self.outer
+        try:
+            out = getattr(RECORD, op.name)(*args, **attributes)
+        finally:
+            MODES.stack, MODES.bits = stack, bits
+        places = self._places_of(args)
+        if places is not None and op.has_rules:
+            self._number(Call(op, args, attributes, (out,)), places, True)
+            self.note_lifted((out,))
+        return out
+
+    def _places_of(self, args: Sequence[Any]) -> list[Place | None] | None:
+        """The numbers of the arguments; None if none of them depends on the inputs."""
         places: list[Place | None] = []
         moves = False
         for x in args:
             numbers = getattr(x, "_tangents", None)
             places.append(place := None if numbers is None else numbers.get(self))
             moves = moves or place is not None
-        if moves and op.has_rules:
-            several = (outs,) if op.single else tuple(outs)
-            self._number(Call(op, ([*args],) if op.variadic else args, attributes, several, extras), places, seen)
-        return outs, extras
+        return places if moves else None
 
     def _number(self, call: Call, places: list[Place | None], seen: bool) -> None:
         """Gives the results of a call numbers, and keeps it if it is seen."""

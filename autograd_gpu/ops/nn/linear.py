@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import backend
-from ...core.extend import SAME, aligned, defop, example, rank
+from ...core.extend import SAME, aligned, as_it_is, defop, example, rank
 from ..linalg.matmul import batch_gemm, check_expands, multiplied, rows, show_shapes
 
 
@@ -71,10 +71,15 @@ def _linear_jvp(F, t, x, weight):
     return out if tx is None else F.linear(tx, weight, None) + out
 
 
+def _is_shared(batched, inputs, attributes):
+    """Whether all examples have one weight, and fit it."""
+    x, weight, bias = inputs
+    shared = not (batched[1] or batched[2]) and len(weight.shape) == 2 and len(x.shape) > 1
+    return shared and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1])
+
+
+@as_it_is(_is_shared)
 def batch_linear(F, n, batched, x, weight, bias):
-    shared = not (batched[1] or batched[2]) and weight.ndim == 2 and x.ndim > 1
-    if shared and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1]):
-        return F.linear(x, weight, bias)  # the most frequent case
     _check_linear(x.shape[batched[0] :], weight.shape[batched[1] :])
     if bias is not None:
         check_expands(example(bias, batched[2]), (*x.shape[batched[0] : -1], *example(weight, batched[1]).shape[:-1]))

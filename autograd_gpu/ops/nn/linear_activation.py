@@ -21,7 +21,7 @@ from ... import backend
 from ...backend import kernels
 from ...backend.arrays.dtypes import FLOATS, HALF, float32
 from ...backend.cpu.rows import SHARED_BLOCK, Blocks
-from ...core.extend import RAW, RECORD, SAME, ZERO, Family, Tensor, aligned, defop, expanded, public
+from ...core.extend import RAW, RECORD, SAME, ZERO, Family, Tensor, aligned, as_it_is, defop, expanded, public
 from .._support.blocks import BLOCK, over_rows
 from .activation import relu, sigmoid, silu, sine, tanh
 from .exponential_activations import celu, elu, softplus
@@ -212,11 +212,9 @@ def _grad_jvp(F, t, h, saved, bias, activation, parameters):
     return dz, None if dz is None else sum_rows(F, dz, dz.shape[-1:])
 
 
+@as_it_is(lambda batched, inputs, attributes: not batched[1])
 def _batch(F, n, batched, z, bias, *, activation, parameters=()):
-    """The op itself, unless each example has a bias of its own."""
-    if not batched[1]:
-        op = F.bias_activation if by_result(activation) else F.bias_activation_by_sum
-        return op(z, bias, activation=activation, parameters=parameters)
+    """Of examples that have a bias of their own."""
     z, bias = aligned(F, batched, (z, bias))
     return ACTIVATIONS[activation].of(F)(z + bias, *parameters)
 

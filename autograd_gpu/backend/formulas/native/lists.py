@@ -1,10 +1,11 @@
 """Machine code of an update for lists of arrays: one call for all parameters of an optimizer.
 
-Two functions run one after the other. `look` reads the fields of NumPy's array objects (numpy/ndarraytypes.h), so that
-a hundred parameters cost as much as one call of a ufunc: it notes where their elements are and how many, or that a row
-does not fit. `loop` calls the program's inner loop, as llvm_code.py writes it, for a range of all elements; several
-threads take a range each. A row, the arrays of one parameter, fits if all are NumPy arrays of one dtype and shape,
-dense in the same order, aligned, writeable where they are written to, and do not overlap.
+Two functions run one after the other, in one call from Python where the elements are few. `look` reads the fields of
+NumPy's array objects (numpy/ndarraytypes.h), so that a hundred parameters cost as much as one call of a ufunc: it notes
+where their elements are and how many, or that a row does not fit. `loop` calls the program's inner loop, as
+llvm_code.py writes it, for a range of all elements; several threads take a range each. A row, the arrays of one
+parameter, fits if all are NumPy arrays of one dtype and shape, dense in the same order, aligned, writeable where they
+are written to, and do not overlap.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays.strides import address
 from ...cpu.rows import SHARED_BLOCK, Blocks
 from ..lowering import Program
-from . import disk_cache, llvm_code
+from . import builtin, disk_cache, llvm_code
 from .switch import Switch, is_there
 from .ufunc import loops_of
 
@@ -160,48 +162,85 @@ def loop_source(program: Program, replaced: Sequence[int], dtype: np.dtype, inne
     return "\n".join([inner, *lines])
 
 
+def call_source() -> str:
+    """`f(notes, numbers, *arrays)` as LLVM IR, a built-in function: `look` at arrays by columns, then `loop`.
+
+    The words of `self` are those of `builtin.interpreter`, `look`, `loop` and its `data`, columns, `read`, `like`,
+    `size`, and the number of elements from which on it leaves `loop` to others, as it does if a row does not fit. The
+    words of `notes` are rows, `at` and `sizes`.
+    """
+    data = HEAD + FIELDS["data"]
+
+    def words(array: str, *names: str) -> list[str]:
+        lines = [f"%{array}.p = getelementptr i8, ptr %{array}, i64 {data}", f"%{array}.w = load ptr, ptr %{array}.p"]
+        for k, name in enumerate(names):
+            type = "i64" if name in ("columns", "read", "size", "many", "rows") else "ptr"
+            lines += [f"%{name}.p = getelementptr i64, ptr %{array}.w, i64 {k}",
+                      f"%{name} = load {type}, ptr %{name}.p"]  # fmt: skip
+        return lines
+
+    return "\n".join([
+        f"define ptr @{llvm_code.SYMBOL}(ptr %self, ptr %args, i64 %count) {{", "entry:",
+        *words("self", "save", "restore", "incref", "none", "look", "loop", "data", "columns", "read", "like", "size",
+               "many"),
+        "%notes = load ptr, ptr %args", *words("notes", "rows", "at", "sizes"),
+        "%o1 = getelementptr ptr, ptr %args, i64 1", "%values = load ptr, ptr %o1",
+        f"%v0 = getelementptr i8, ptr %values, i64 {data}", "%numbers = load ptr, ptr %v0",
+        "%objects = getelementptr ptr, ptr %args, i64 2",
+        "%wrong = call i64 %look(ptr %objects, i64 %columns, i64 %rows, i64 %read, ptr %like, i64 %size, ptr %at, "
+        "ptr %sizes)", "%t0 = getelementptr i64, ptr %sizes, i64 %rows", "%total = load i64, ptr %t0",
+        "%fits = icmp eq i64 %wrong, 0", "%few = icmp slt i64 %total, %many", "%runs = and i1 %fits, %few",
+        "br i1 %runs, label %run, label %exit",
+        "run:", "%thread = call ptr %save()",
+        "call void %loop(ptr %at, ptr %sizes, i64 %rows, i64 0, i64 %total, ptr %numbers, ptr %data)",
+        "call void %restore(ptr %thread)", "br label %exit",
+        "exit:", "call void %incref(ptr %none)", "ret ptr %none", "}", "",
+    ])  # fmt: skip
+
+
 # ---- calls ---------------------------------------------------------------------------------------------
 
 
-class Looked(NamedTuple):
-    """What `look` has noted of the rows, and how many of them do not fit."""
+class Notes(NamedTuple):
+    """Memory of a thread for what a call notes of the rows: addresses, and numbers of elements."""
 
     at: np.ndarray
     sizes: np.ndarray
-    addresses: tuple[int, int]  # of these two
-    wrong: int
+    words: np.ndarray  # for the machine code
 
     @property
     def is_done(self) -> bool:
-        """Whether a call has updated all these rows, though an interrupt may have come before it returned."""
+        """Whether a call has updated all rows that fit, though an interrupt may have come before it returned."""
         return bool(self.sizes[-1] == DONE)
 
 
-class _Notes(threading.local):
-    """Memory for what `look` notes, of this thread."""
+class _Kept(threading.local):
+    """The notes of this thread."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, tuple[int, int]]] = {}
+        self.notes: dict[tuple[int, int], Notes] = {}
 
-    def of(self, columns: int, rows: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-        notes = self.kept.get((columns, rows))
+    def of(self, columns: int, rows: int) -> Notes:
+        notes = self.notes.get((columns, rows))
         if notes is None:
-            if len(self.kept) >= 64:
-                self.kept.clear()
-            at, sizes = np.empty((columns, rows), np.uint64), np.empty(rows + 1, np.int64)
-            notes = self.kept[columns, rows] = at, sizes, (at.ctypes.data, sizes.ctypes.data)
+            if len(self.notes) >= 64:
+                self.notes.clear()
+            memory = np.empty((columns, rows), np.uint64), np.empty(rows + 1, np.int64)
+            notes = Notes(*memory, np.array([rows, *map(address, memory)], np.uint64))
+            self.notes[columns, rows] = notes
+        notes.sizes[-1] = 0
         return notes
 
 
-NOTES = _Notes()
+KEPT = _Kept()
 
 
 @functools.cache
-def _look() -> Any:
-    address = disk_cache.address(look_source())
-    assert address is not None  # it compiles
-    prototype = ctypes.PYFUNCTYPE(Int, Pointer, Int, Int, Int, Pointer, Int, Pointer, Pointer)  # holds the GIL
-    return prototype(address)
+def _methods() -> tuple[int, builtin.Method]:
+    """The address of `look`, and the built-in function that calls it."""
+    look, call = [disk_cache.address(source) for source in (look_source(), call_source())]
+    assert look is not None  # it compiles
+    return look, builtin.method(b"native_update", call, b"The update of a list of parameters.")
 
 
 class ListKernel:
@@ -209,36 +248,41 @@ class ListKernel:
 
     def __init__(self, program: Program, replaced: Sequence[int], dtype: np.dtype, address: int) -> None:
         computed = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-        (self.read,) = {*range(len(program.inputs))} - {*replaced}
-        self.columns, self.numbers, self.size = len(program.inputs), len(program.numbers), dtype.itemsize
-        self.like, self.look = np.empty(0, dtype), _look()
-        self.table = loops_of(program, computed)
-        self.values = ctypes.c_double * len(program.numbers)
-        self.data = ctypes.addressof(self.table)
+        (read,) = {*range(len(program.inputs))} - {*replaced}
+        self.columns, self.size = len(program.inputs), dtype.itemsize
+        self.like, self.table = np.empty(0, dtype), loops_of(program, computed)
+        self.data, (look, method) = ctypes.addressof(self.table), _methods()
         self.loop = ctypes.CFUNCTYPE(None, Pointer, Pointer, Int, Int, Int, Pointer, Pointer)(address)
+        self.function = builtin.function(method, [
+            *builtin.interpreter(), look, address, self.data, self.columns, read, id(self.like), self.size,
+            4 * SHARED_BLOCK,  # from which on Blocks are shared by two threads
+        ])  # fmt: skip
 
-    def looked(self, columns: Sequence[Sequence[Any]]) -> Looked:
-        """What `look` notes of the arrays in `columns`, which has as many as the update has inputs."""
-        rows = len(columns[0])
-        objects = np.fromiter(chain.from_iterable(columns), object, self.columns * rows)
-        at, sizes, addresses = NOTES.of(self.columns, rows)
-        wrong = self.look(objects.__array_interface__["data"][0], self.columns, rows, self.read, id(self.like),
-                          self.size, *addresses)  # fmt: skip
-        return Looked(at, sizes, addresses, wrong)
+    def notes(self, rows: int) -> Notes:
+        """What a call on so many rows gets, until the next one of this thread."""
+        return KEPT.of(self.columns, rows)
 
-    def __call__(self, looked: Looked, values: Sequence[float]) -> None:
-        """Updates the rows that fit, with these values of the program's numbers."""
-        at, sizes, addresses, wrong = looked
-        if wrong:
-            np.maximum(sizes, 0, out=sizes)
-        rows, numbers, total = len(sizes) - 1, self.values(*values), int(sizes[-1])
-        if total > SHARED_BLOCK:
-            blocks = Blocks(total, 1, 1)
-            if blocks.shared and _apart(at, sizes[:-1] * self.size):
-                blocks.run(lambda i, j: self.loop(*addresses, rows, i, j, numbers, self.data))
-                sizes[-1] = DONE
-                return
-        self.loop(*addresses, rows, 0, total, numbers, self.data)
+    def __call__(self, notes: Notes, numbers: np.ndarray, columns: Sequence[Sequence[Any]]) -> None:
+        """Updates the arrays in `columns`, with the program's numbers in float64, if all rows fit.
+
+        `columns` has as many as the update has inputs. If a row does not fit, its size is -1 in the notes, and none is
+        updated.
+        """
+        self.function(notes.words, numbers, *chain.from_iterable(columns))
+        if not notes.is_done and notes.sizes[:-1].min() >= 0:
+            self.rest(notes, numbers)
+
+    def rest(self, notes: Notes, numbers: np.ndarray) -> None:
+        """Updates the rows that fit."""
+        at, sizes, words = notes
+        np.maximum(sizes, 0, out=sizes)
+        (rows, *addresses), total, given = map(int, words), int(sizes[-1]), address(numbers)
+        blocks = Blocks(total, 1, 1)
+        if blocks.shared and _apart(at, sizes[:-1] * self.size):
+            blocks.run(lambda i, j: self.loop(*addresses, rows, i, j, given, self.data))
+            sizes[-1] = DONE
+        else:
+            self.loop(*addresses, rows, 0, total, given, self.data)
 
 
 def _apart(at: np.ndarray, sizes: np.ndarray) -> bool:

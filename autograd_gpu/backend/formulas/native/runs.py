@@ -8,7 +8,6 @@ NumPy calls, with the same arguments.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import platform
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from ...arrays.dtypes import float64
 from ...arrays.strides import address
 from ...cpu import numpy_ops, sums
 from ...cpu.blas import SMALL_VECTOR, products_of
-from . import disk_cache, llvm_code
+from . import builtin, disk_cache, llvm_code
 from .lists import FIELDS, HEAD
 from .switch import COMPILING, say
 from .ufunc import CLEAR_FLAGS, inner_loop, numpy_function
@@ -30,7 +29,6 @@ MOST_OPERANDS = 64  # of a loop
 MOST_ARRAYS = 64  # that a call gets: their places come first
 BEGIN = 6  # words before the first step: the end, and five functions and objects
 ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of CBLAS
-FASTCALL = 0x80  # METH_FASTCALL: function(self, address of the arguments, their number)
 _TYPES = {"float": "32", "double": "64"}
 
 
@@ -260,13 +258,6 @@ def _step(op: int, *words: Any) -> list[int]:
 # ---- functions -----------------------------------------------------------------------------------------
 
 
-class _Method(ctypes.Structure):
-    """PyMethodDef."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
-                ("text", ctypes.c_char_p))  # fmt: skip
-
-
 @functools.cache
 def are_there() -> bool:
     """Whether runs work here: not with a BLAS whose functions are unknown; and not, with a warning, without LLVM."""
@@ -282,25 +273,17 @@ def are_there() -> bool:
 
 
 @functools.cache
-def _method() -> _Method:
+def _method() -> builtin.Method:
     functions = products_of(np.dtype(np.float32))
     address = disk_cache.address(source("i64" if functions is None or functions.wide else "i32"))
-    return _Method(b"native_run", address, FASTCALL, b"Steps of a compiled call.")
+    return builtin.method(b"native_run", address, b"Steps of a compiled call.")
 
 
 def function_of(steps: Sequence[Sequence[int]]) -> Any:
-    """The function f(places, *arrays) that runs the steps. `places` below makes its argument, for one call at a time.
-
-    """
+    """A function f(places, *arrays) that runs the steps; `places` below makes its argument, for one call at a time."""
     words = [word for step in steps for word in step]
-    api = ctypes.pythonapi
-    called = [ctypes.cast(f, ctypes.c_void_p).value
-              for f in (api.PyEval_SaveThread, api.PyEval_RestoreThread, api.Py_IncRef)]  # fmt: skip
-    head = [BEGIN + len(words), *called, id(None), numpy_function(CLEAR_FLAGS)]
-    code = np.array([*head, *words], np.uint64).view(np.int64)
-    api.PyCFunction_NewEx.restype = ctypes.py_object
-    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return api.PyCFunction_NewEx(ctypes.addressof(_method()), code, None)  # it holds `code`
+    head = [BEGIN + len(words), *builtin.interpreter(), numpy_function(CLEAR_FLAGS)]
+    return builtin.function(_method(), [*head, *words])
 
 
 def places(*arrays: np.ndarray) -> np.ndarray:
