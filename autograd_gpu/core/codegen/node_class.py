@@ -8,7 +8,7 @@ from typing import Any
 from ...backend import is_array
 from ..declare.op import OpDef
 from ..graph.node import Node
-from ..saved.saved_tensor import NOTHING, SavedTensor, SavingNode, constant, handles, save_value
+from ..saved.saved_tensor import NOTHING, SavedOutput, SavedTensor, SavingNode, constant, handles, save_value
 from .node_run import make_run
 from .node_source import PREFIX, leading_back, readers, slot
 
@@ -28,7 +28,8 @@ def make_node_class(op: OpDef) -> type[OpNode]:
     elif op.outputs is not None:
         body["outputs"] = len(leading_back(op))
     body["__slots__"] = tuple(sorted(slots))
-    body["keeps_output"] = any(kind == "out" for kind, _ in asked)
+    body["output_slots"] = tuple([slot(kind, what) for kind, what in asked if kind == "out"])
+    body["keeps_output"] = bool(body["output_slots"])
     body["shows_memory"] = bool(op.view)
     body["adds"] = tuple([i for i, name in enumerate(op.inputs) if name in op.adders])
     body["shown"] = _shown(op, ("T",) * len(op.inputs))
@@ -102,6 +103,7 @@ class OpNode(SavingNode):
 
     __slots__ = ()
     op: OpDef
+    output_slots: tuple[str, ...]  # those of saved_slots that hold outputs
     saved_slots: dict[str, str]
 
     def rules(self, need: int) -> list[str]:
@@ -137,6 +139,13 @@ class OpNode(SavingNode):
             kept = [s for s in (value if isinstance(value, list) else [value]) if isinstance(s, SavedTensor)]
             pairs += [(name, s) for s in kept if s.tensor is not None or hasattr(s, "packed")]
         return pairs
+
+    def saved_outputs(self) -> list[SavedOutput]:
+        outputs: list[SavedOutput] = []
+        for slot_name in self.output_slots:
+            value = getattr(self, slot_name)
+            outputs += [s for s in (value if isinstance(value, list) else (value,)) if isinstance(s, SavedOutput)]
+        return outputs
 
     def keep_extras(self) -> None:
         """Turns the extra arrays of forward into saved tensors, which hooks can see."""

@@ -19,7 +19,7 @@ from ..declare.op import RECORD, OpDef
 from ..declare.op_call import Call
 from ..graph.node import Node
 from ..graph.tensor_base import Duals
-from ..saved.saved_tensor import SavedOutput, SavingNode
+from ..saved.saved_tensor import SavingNode
 from ..tensor import Tensor
 from .interpreters import Interpreter, Result, below, lower
 from .level_tensor import LevelTensor
@@ -138,8 +138,8 @@ def share_with_saved_outputs(outs: tuple[Any, ...]) -> None:
             break
     if node is None or not isinstance(node, SavingNode) or not node.keeps_output:
         return
-    for _, kept in node.saved_by_name():
-        if isinstance(kept, SavedOutput) and hasattr(out := outs[max(kept.nr - 1, 0)], "_tangents"):
+    for kept in node.saved_outputs():
+        if hasattr(out := outs[max(kept.nr - 1, 0)], "_tangents"):
             if kept.tensor is None:  # a hook packed it
                 kept.tangents = out._tangents
             else:

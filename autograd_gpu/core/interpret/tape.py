@@ -117,9 +117,9 @@ class Taping(Interpreter):
         return outs, extras
 
     def run_lifted(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Any:
-        """Does the same for a plain op (OpDef.is_plain) on all examples of `levels`, which the result is lifted to.
+        """Does the same for a plain op (OpDef.is_plain) on all examples of the only level; returns the result.
 
-        The tape must be the last of the stack, with no modes but those; not within a `no_grad` block.
+        The stack must be this tape and the level, without other modes.
         """
         stack, bits = MODES.stack, MODES.bits
         MODES.stack, MODES.bits = (), self.outer
@@ -128,9 +128,11 @@ class Taping(Interpreter):
         finally:
             MODES.stack, MODES.bits = stack, bits
         places = self._places_of(args)
-        if places is not None and op.has_rules:
-            self._number(Call(op, args, attributes, (out,)), places, True)
-            self.note_lifted((out,))
+        if places is not None and is_differentiable(call := Call(op, args, attributes, (out,))):
+            self._keep(call, places, [place := self.add(out)])
+            self.lifted.add(place)
+            if out._fn is not None:
+                share_with_saved_outputs(call.outs)
         return out
 
     def _places_of(self, args: Sequence[Any]) -> list[Place | None] | None:

@@ -146,6 +146,10 @@ class SavingNode(Node):
     def saved_by_name(self) -> list[tuple[str, SavedTensor]]:
         raise NotImplementedError(self.name())
 
+    def saved_outputs(self) -> list[SavedOutput]:
+        """The outputs of this node that it saves."""
+        return [kept for _, kept in self.saved_by_name() if isinstance(kept, SavedOutput)]
+
     def keep_extras(self) -> None:
         """Turns the extra arrays that forward left for backward into saved tensors."""
 

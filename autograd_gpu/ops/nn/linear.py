@@ -74,8 +74,10 @@ def _linear_jvp(F, t, x, weight):
 def _is_shared(batched, inputs, attributes):
     """Whether all examples have one weight, and fit it."""
     x, weight, bias = inputs
-    shared = not (batched[1] or batched[2]) and len(weight.shape) == 2 and len(x.shape) > 1
-    return shared and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1])
+    if batched[1] or batched[2] or weight.ndim != 2 or x.ndim < 2:
+        return False
+    shape = weight.shape
+    return x.shape[-1] == shape[1] and (bias is None or bias.shape == shape[:1])
 
 
 @as_it_is(_is_shared)
