@@ -97,6 +97,26 @@ class NoHooks(Item):
         return bool(self.container)
 
 
+class ParametersItem(Item):
+    """That the groups of an optimizer have the parameters that they had; `key` has them."""
+
+    __slots__ = ()
+
+    def __init__(self, optimizer: Any) -> None:
+        listed = [list(group["params"]) for group in optimizer.param_groups]
+        super().__init__(optimizer, listed, f"the list of parameters of {type(optimizer).__name__}")
+
+    def now(self) -> Any:
+        groups = self.container.param_groups
+        if len(groups) != len(self.key):
+            return False
+        pairs = [(group["params"], params) for group, params in zip(groups, self.key, strict=True)]
+        return all(len(a) == len(b) and all(map(is_, a, b)) for a, b in pairs)
+
+    def holds(self) -> bool:
+        return bool(self.now())
+
+
 def equal(a: Any, b: Any) -> bool:
     """Whether two plain values are the same for a program: 0.0 is not -0.0, NaN is NaN, 1 is not True."""
     if type(a) is not type(b):

@@ -23,7 +23,7 @@ from ..core.tensor import Tensor, wrap
 from ..modes import GRAD_OFF, MODES
 from .backward import CompiledBackward
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, OUTSIDE, RESULT, TANGENT, Output, SetGrad, Trace, Value
-from .items import Item, tensors_in
+from .items import Item, ParametersItem, tensors_in
 from .key import modes
 from .saving import saving_by
 from .sizes import sizes_told
@@ -129,7 +129,8 @@ def _trace(tracer: Tracer, watch: Watch, arguments: list[Value], outputs: list[O
     trace.tensors = tracer.tensors
     trace.tangents, trace.gradients, trace.zeros = tracer.tangents, tracer.gradients, tracer.zeros
     trace.freed = tracer.freed
-    trace.settings, trace.guards = tracer.settings, list(watch.items.values())
+    optimizers = [ParametersItem(optimizer) for optimizer, _ in tracer.settings.values()]
+    trace.settings, trace.guards = tracer.settings, [*watch.items.values(), *optimizers]
     return trace
 
 

@@ -28,6 +28,7 @@ from .hooks import (
     register_optimizer_step_pre_hook,
     with_hooks,
 )
+from .in_one_call import step_in_one_call, was_one_call
 from .param_groups import (
     Group,
     Params,
@@ -93,6 +94,7 @@ class Optimizer(Hookable):
         self._ag_buckets = Buckets()
         self._ag_forget_hooks()
         self._ag_in_step, self._ag_steps_taken = False, 0
+        self._ag_in_one_call = False  # whether the last update was one call of machine code
         self._ag_recorded: set[Tensor] = set()  # the parameters whose state graphs may have saved
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -179,6 +181,10 @@ class Optimizer(Hookable):
         1. Make missing state and count the step. 2. Run the formula on parameters, gradients and state. 3. If that
         fails, restore the state of parameters that were not updated.
         """
+        if self._ag_in_one_call:
+            self._ag_in_one_call = step_in_one_call(self, group)
+            if self._ag_in_one_call:
+                return
         params, arrays, grads = with_grads(group)
         if not params:
             return
@@ -188,6 +194,7 @@ class Optimizer(Hookable):
 
         def compute(call: UpdateCall, done: list[int]) -> None:
             self._ag_buckets.update(call.variant, call.columns, call.numbers, done, together(group))
+            self._ag_in_one_call = was_one_call(call, self._ag_buckets.natively)
 
         try:
             self._ag_counted(group, params, [arrays, grads], self._ag_slots(group), compute)

@@ -10,6 +10,7 @@ from compiled_groups import programs_of
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
 from autograd_gpu.backend.formulas.native import runs
+from autograd_gpu.backend.formulas.native.lists import ListKernel
 from autograd_gpu.compilation import native_runs
 
 pytest.importorskip("llvmlite", reason="runs need the extra [native]")
@@ -230,3 +231,133 @@ def test_products_that_differ_from_dot_are_left_to_it(monkeypatch):
     count, text = runs_in(compiled)
     assert not count
     assert text.count(".dot(") == 2
+
+
+# ---- the update behind a run -----------------------------------------------------------------------------
+
+
+def replaced_data(model, update, extra):
+    for p in model.parameters():
+        p.data = p.data.clone() * 0.5
+
+
+def columns(model, update, extra):
+    model[0].weight.data = model[0].weight.data.T.contiguous().T
+
+
+def strided(model, update, extra):
+    wide = ag.ones(4, 20)
+    model[2].weight.data = wide[:, ::4]
+
+
+def assigned(model, update, extra):
+    model.load_state_dict({k: v * 0.5 for k, v in model.state_dict().items()}, assign=True)
+
+
+def options(model, update, extra):
+    update.param_groups[0].update(lr=ag.tensor(0.02, dtype=ag.float64), weight_decay=0.1, maximize=True)
+
+
+def other_state(model, update, extra):
+    update.param_groups[0].update({"amsgrad": True} if "amsgrad" in update.defaults else {"momentum": 0.5})
+
+
+def loaded(model, update, extra):
+    saved = update.state_dict()
+    for state in saved["state"].values():
+        state.update(step=ag.tensor(30.0))
+    update.load_state_dict(saved)
+
+
+def one_fresh(model, update, extra):
+    update.state.pop(model[0].bias, None)
+
+
+def read_count(model, update, extra):
+    assert all(state["step"] == 7 for state in update.state.values() if "step" in state)
+
+
+def group_added(model, update, extra):
+    update.add_param_group({"params": [extra], "lr": 0.3})
+
+
+def parameter_added(model, update, extra):
+    update.param_groups[0]["params"].append(extra)
+
+
+def frozen(model, update, extra):
+    model[2].weight.requires_grad_(False)
+    model[2].weight.grad = None
+
+
+def wrong_gradient(model, update, extra):
+    update.param_groups[0]["params"].append(extra)
+    extra.data = ag.ones(3)
+
+
+CHANGES = (replaced_data, columns, strided, assigned, options, other_state, loaded, one_fresh, read_count, group_added,
+           parameter_added, frozen, wrong_gradient)  # fmt: skip
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("cls", [optim.SGD, optim.Adam, optim.NAdam])
+def test_what_changes_between_updates_is_seen(cls, change, to_none):
+    """By a step whose update is one call of machine code, as by an eager one without it."""
+    seen, ways = [], []
+    for compiles in (False, True):
+        ag.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4))
+        extra = ag.ones(2, requires_grad=True)
+        update, log = cls(model.parameters(), lr=0.05), []
+
+        def step(x, model=model, update=update):
+            (model if to_none else update).zero_grad(to_none)
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            update.step()
+            return loss.detach()
+
+        run = ag.compile(step) if compiles else step
+        for i in range(14):
+            if i == 7:
+                ways.append(update._ag_in_one_call)
+                extra.grad = ag.ones(2)
+                change(model, update, extra)
+            try:
+                log.append(run(ag.randn(7, 6)).item())
+            except RuntimeError as error:
+                log.append(str(error))
+            if not compiles:
+                update._ag_in_one_call = False
+            listed = [*model.parameters(), extra]
+            states = [t for p in listed for t in update.state.get(p, {}).values()]
+            log += [t.detach().numpy().tobytes() if isinstance(t, ag.Tensor) else t for t in (*listed, *states)]
+            log += [p._version for p in listed]
+        seen.append(log)
+    assert ways == [False, True]
+    assert seen[0] == seen[1]
+    assert change is not wrong_gradient or any("another shape" in str(x) for x in seen[0])
+
+
+@pytest.mark.parametrize("comes", ["before", "behind"])
+def test_an_interrupt_leaves_a_step_that_is_done_or_not_begun(comes, monkeypatch):
+    step, model = training_step((6, 5, 4), nn.ReLU, ag.float32, True)
+    update = step._fn.__closure__[[*step._fn.__code__.co_freevars].index("update")].cell_contents
+    x, y = ag.randn(7, 6), ag.randn(7, 4)
+    for _ in range(7):
+        step(x, y)
+    plain = ListKernel.__call__
+
+    def interrupted(*given):
+        if comes == "behind":
+            plain(*given)
+        raise KeyboardInterrupt
+
+    before = [p.detach().numpy().copy() for p in model.parameters()]
+    monkeypatch.setattr(ListKernel, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step(x, y)
+    moved = [not np.array_equal(a, p.detach().numpy()) for a, p in zip(before, model.parameters(), strict=True)]
+    assert any(moved) == (comes == "behind")
+    assert {update.state[p]["step"].item() for p in model.parameters()} == {7 + (comes == "behind")}

@@ -93,6 +93,7 @@ class Buckets:
     def __init__(self) -> None:
         self._by_state: dict[int, Bucket] = {}  # by the ids of the views of the first state, which the bucket holds
         self._plan = Plan(0, [], [])  # of the last call
+        self.natively = False  # whether the last call was machine code alone
 
     def pack(self, params: Sequence[Array], states: Sequence[tuple[Array, ...]]) -> list[tuple[Array, ...]]:
         """Copies the states of small parameters into buckets.
@@ -127,7 +128,9 @@ class Buckets:
         update: an interrupt before that leaves them partially updated.
         """
         alone = step_lists(variant, columns, numbers, done) if together else range(len(numbers))
+        before = len(alone)
         alone = step_natively(variant, columns, numbers, alone, done)
+        self.natively = before == len(numbers) and not alone
         listed = set(done)
         if alone and len(columns) > 2 and self._by_state and all(map(is_, numbers, repeat(numbers[0]))):
             plan, picked = self._plan, self._picked(self._plan, columns)

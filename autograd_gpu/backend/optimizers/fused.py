@@ -9,7 +9,7 @@ contiguous or overlap, is updated one at a time (`chunks.sweep`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import is_
 from typing import Any
 
@@ -113,7 +113,7 @@ def _called(
         if kernel is not None:
             notes, fits, values = kernel.notes(len(rows)), rows, np.array(trace.values(**numbers), np.float64)
             try:
-                kernel(notes, values, picked)
+                kernel(notes, values, chain.from_iterable(picked))
                 if not notes.is_done:
                     fits = [*compress(rows, (notes.sizes[:-1] >= 0).tolist())]
                     kernel.rest(notes, values)

@@ -14,8 +14,7 @@ import ctypes
 import functools
 import platform
 import threading
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,13 +261,13 @@ class ListKernel:
         """What a call on so many rows gets, until the next one of this thread."""
         return KEPT.of(self.columns, rows)
 
-    def __call__(self, notes: Notes, numbers: np.ndarray, columns: Sequence[Sequence[Any]]) -> None:
-        """Updates the arrays in `columns`, with the program's numbers in float64, if all rows fit.
+    def __call__(self, notes: Notes, numbers: np.ndarray, arrays: Iterable[Any]) -> None:
+        """Updates the arrays of all rows, with the program's numbers in float64, if all rows fit.
 
-        `columns` has as many as the update has inputs. If a row does not fit, its size is -1 in the notes, and none is
-        updated.
+        `arrays` has those of all rows for the first input of the update, then those for the second one, and so on. If
+        a row does not fit, its size is -1 in the notes, and none is updated.
         """
-        self.function(notes.words, numbers, *chain.from_iterable(columns))
+        self.function(notes.words, numbers, *arrays)
         if not notes.is_done and notes.sizes[:-1].min() >= 0:
             self.rest(notes, numbers)
 

@@ -1,0 +1,67 @@
+"""A step on the CPU as one call of machine code (backend/formulas/native/lists.py): a short way through an update.
+
+`Optimizer._ag_update` looks at each parameter in Python, and then the machine code does. Where the last step was one
+call, most likely the next one is, too, and only the machine code looks; it refuses what it cannot update.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ..backend.cuda import live_numbers
+from ..backend.formulas.native.switch import is_on
+from ..backend.optimizers.code import code_of
+from ..core.graph.storage import before_write, bump_versions
+from .param_groups import Group
+from .update_call import UpdateCall
+
+_ARRAY, _GRAD = attrgetter("_array"), attrgetter("_grad._array")
+
+
+def was_one_call(call: UpdateCall, natively: bool) -> bool:
+    """Whether a step was one call of machine code; `natively`: whether no row was updated otherwise."""
+    alike = all(numbers is call.numbers[0] for numbers in call.numbers)
+    return natively and alike and len({param.dtype for param in call.columns[0]}) == 1
+
+
+def step_in_one_call(optimizer: Any, group: Group) -> bool:
+    """Updates `group` as `_ag_update` does; False, with nothing changed, where it cannot be one call.
+
+    That is so if a gradient or state is missing, if counts of steps differ, and for arrays that the machine code
+    refuses, as it does where `_ag_update` raises an error.
+    """
+    params = group["params"]
+    if not params or optimizer._ag_recorded or not is_on() or live_numbers.current() is not None:
+        return False
+    rows, slots, notes = len(params), optimizer._ag_slots(group), None
+    try:
+        arrays = [*map(_ARRAY, params), *map(_GRAD, params)]
+        states = [*map(optimizer.state.get, params)] if slots else [{}] * rows
+        for name in slots:
+            arrays += [state[name]._array for state in states]
+    except (AttributeError, KeyError, TypeError):  # None in place of a gradient or a state
+        return False
+    before_write(params)
+    keys: list[tuple[Any, ...]] = []
+    try:
+        optimizer._ag_advance(states, group, [False] * rows, keys)
+        if keys.count(keys[0]) == rows:
+            numbers, dtype = optimizer._ag_numbers(group, *keys[0]), arrays[0].dtype
+            trace = optimizer._ag_formula.on("p", "g", *slots).trace(numbers)
+            kernel = code_of(trace, dtype).kernel(dtype, arrays[:rows])
+            if kernel is not None:
+                notes = kernel.notes(rows)
+                kernel(notes, np.array(trace.values(**numbers), np.float64), arrays)
+    except BaseException:
+        bump_versions(params)
+        raise
+    finally:
+        if notes is None or not notes.is_done:
+            optimizer._ag_take_back(states, keys, None, [])
+    if notes is None or not notes.is_done:
+        return False
+    bump_versions(params)
+    return True
