@@ -129,10 +129,8 @@ def general(op: OpDef, args: tuple[Any, ...], attributes: tuple[Any, ...]) -> An
     if bits & (TRANSFORMED | SAVING):
         if bits & TRANSFORMED and len(stack := MODES.stack) == 1 and (watcher := stack[0]).only_watches:
             return watcher.watch(op, args, attributes)
-        if bits == TRANSFORMED and len(stack) == 2 and stack[1].tapes == stack[:1]:
-            lifted = run_lifted(op, args, attributes)
-            if lifted is not None:
-                return lifted
+        if bits == TRANSFORMED and len(stack) == 2 and (lifted := run_lifted(op, args, attributes)) is not None:
+            return lifted
         if _is_prepared(op, args, attributes):
             if bits & TRANSFORMED:
                 named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}

@@ -20,14 +20,11 @@ from .batched import Batched, batched
 
 
 def run_lifted(op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...]) -> Tensor | None:
-    """The result of a call, or None if the levels must get it one after the other.
-
-    The stack must be a tape and a level that it hears, without other modes.
-    """
-    as_it_is = op.as_it_is
-    if as_it_is is None or not op.is_plain or op.types in (ANY, EACH) or MODES.forward_off:
-        return None
+    """The result of a call in two levels without other modes; None if they must get it one after the other."""
     tape, level = MODES.stack
+    as_it_is = op.as_it_is
+    if level.tapes != (tape,) or as_it_is is None or not op.is_plain or op.types in (ANY, EACH) or MODES.forward_off:
+        return None
     dtype, home, values, flags = None, None, [], []
     for name, x in zip(op.inputs, args, strict=True):
         flag = type(x) is Batched and x._level is level

@@ -69,7 +69,8 @@ class Facts:
     """
 
     def __init__(self, tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> None:
-        self.steps: list[tuple[int, list[int], bool]] = []  # number of the call, live inputs, has_second_derivative
+        # Number of the call, live inputs, has_second_derivative, and whether it is an activation.
+        self.steps: list[tuple[int, list[int], bool, bool]] = []
         used = {place for place in outs if place is not None}
         self.firsts: set[Place] = set(used) if jacobian else set()
         for n in range(len(tape.calls) - 1, -1, -1):
@@ -80,7 +81,7 @@ class Facts:
                 raise Untapeable(f"{tape.api}: {taped.call.op.name} has no jvp")
             live = [i for i, place in enumerate(taped.inputs) if place is not None]
             curved = has_second_derivative(taped.call, live)
-            self.steps.append((n, live, curved))
+            self.steps.append((n, live, curved, activation_of(taped.call, live) is not None))
             places = [taped.inputs[i] for i in live]
             used.update(places)  # type: ignore[arg-type]  # live inputs have places
             if curved or not self.firsts.isdisjoint(taped.outputs):
@@ -89,7 +90,7 @@ class Facts:
         self.seconds: set[Place] = set()
         self.last: dict[Place | None, int] = {}
         self.readers: dict[Place | None, int] = {}
-        for number, (n, _, curved) in enumerate(self.steps):
+        for number, (n, _, curved, _) in enumerate(self.steps):
             taped = tape.calls[n]
             for place in taped.inputs:
                 self.last[place] = number
@@ -98,15 +99,17 @@ class Facts:
                 self.seconds.update([place for place in taped.outputs if place is not None])
         # The steps that are a product with a weight, whose result nobody reads but the activation of the next step.
         self.layers = {number for number in range(len(self.steps) - 1) if self._begins_layer(number, tape, outs)}
+        # The number of elements of the largest value that depends on x.
+        self.widest = max([x.numel() for n, *_ in self.steps for x in tape.calls[n].call.outs], default=0)
         self.costs: dict[Any, Any] = {}  # of cost.py
 
     def _begins_layer(self, number: int, tape: Taping, outs: Sequence[Place | None]) -> bool:
-        (n, live, _), (after, reads, curved) = self.steps[number : number + 2]
+        (n, live, _, _), (after, _, curved, activates) = self.steps[number : number + 2]
         product, behind = tape.calls[n], tape.calls[after]
         place = product.outputs[0]
         if not takes_rows(product.call, live) or self.readers.get(place) != 1 or place in outs:
             return False
-        is_next = behind.inputs[0] == place and curved and activation_of(behind.call, reads) is not None
+        is_next = behind.inputs[0] == place and curved and activates
         return is_next and product.call.inputs[1].ndim == 2
 
 
@@ -144,13 +147,13 @@ class Plan:
     def __init__(self, tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> None:
         facts = _facts_of(tape, outs, jacobian)
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
-        self.layers, self.costs = facts.layers, facts.costs
+        self.layers, self.widest, self.costs = facts.layers, facts.widest, facts.costs
         self.steps: list[Step] = []
-        for n, live, curved in facts.steps:
+        for n, live, curved, activates in facts.steps:
             taped = tape.calls[n]
             tape.check_versions(taped)
-            self.steps.append(Step(taped.call, taped.inputs, taped.outputs, live, curved,
-                                   activation_of(taped.call, live)))
+            activation = activation_of(taped.call, live) if activates else None
+            self.steps.append(Step(taped.call, taped.inputs, taped.outputs, live, curved, activation))
 
     @property
     def has_second_derivative(self) -> bool:
@@ -160,8 +163,3 @@ class Plan:
         """Whether the examples of vmap lie along the first dimensions of each result that has second derivatives."""
         curved = [step for step in self.steps if step.has_second_derivative]
         return all(place is None or place in lifted for step in curved for place in step.outputs)
-
-    @property
-    def widest(self) -> int:
-        """The number of elements of the largest value that depends on x."""
-        return max([x.numel() for step in self.steps for x in step.call.outs], default=0)

@@ -29,7 +29,7 @@ from ..reverse import picked_arguments, with_arguments
 from .cost import of_both
 from .plan import Form, Pair, Plan, form_of
 from .pull import pull
-from .push import mirrored, picked, push
+from .push import mirrored, picked, push, shaped
 from .second_derivative import expanded
 
 LOGGER = logging.getLogger("autograd_gpu.func")
@@ -330,11 +330,11 @@ class Parts:
         return unflatten(self.run.out_spec, results)
 
     def _firsts(self, row: Tensor, shape: tuple[int, ...]) -> Any:
-        return unflatten(self.spec, [RECORD.reshape(part, (*shape, *x.shape)) for x, part in self._cut(row, -1)])
+        return unflatten(self.spec, [shaped(part, (*shape, *x.shape)) for x, part in self._cut(row, -1)])
 
     def _laplacian(self, row: Tensor, shape: tuple[int, ...]) -> Any:
         dtype = functools.reduce(dtypes.promote_types, [x.dtype for x in self.points])
-        return _cast(RECORD.reshape(row, shape), dtype)
+        return _cast(shaped(row, shape), dtype)
 
     def _diagonal(self, row: Tensor, shape: tuple[int, ...]) -> Any:
         parts = flatten(self._firsts(row, shape))[0]
@@ -343,9 +343,9 @@ class Parts:
     def _hessian(self, row: Tensor, shape: tuple[int, ...]) -> Any:
         d = self.form.d
         whole = row if row.shape[-1] == d * d else picked(row, mirrored(d), -1)
-        square = RECORD.reshape(whole, (*shape, d, d))
+        square = shaped(whole, (*shape, d, d))
         return unflatten(self.spec, [
-            unflatten(self.spec, [_cast(RECORD.reshape(part, (*shape, *x.shape, *y.shape)), x.dtype)
+            unflatten(self.spec, [_cast(shaped(part, (*shape, *x.shape, *y.shape)), x.dtype)
                                   for y, part in self._cut(rows, -1)])
             for x, rows in self._cut(square, -2)
         ])
