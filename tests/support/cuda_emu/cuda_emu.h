@@ -15,7 +15,8 @@ static const dim3& blockDim = emu::state.block;
 static const dim3& gridDim = emu::state.grid;
 constexpr int warpSize = emu::warp_size;
 
-// The table of kernels. The compiler fills it in, so nothing about a signature is ever guessed from the text.
+// The table of kernels. It follows the source, as emu_kernels and emu_kernel_count, and the compiler
+// fills it in, so nothing about a signature is ever guessed from the text.
 namespace emu {
 
 enum Kind : int { scalar, read, write, table, structure };
@@ -61,18 +62,3 @@ template <auto function> constexpr Entry entry(const char* name, int max_threads
 }
 
 }  // namespace emu
-
-// What Python calls. The table itself, emu_kernels and emu_kernel_count, follows the source.
-
-#define EMU_EXPORT extern "C" __attribute__((visibility("default")))
-
-// One arena serves all modules: a process may have only so many mappings.
-EMU_EXPORT char* emu_make_arena() { return emu::make_arena(); }
-
-EMU_EXPORT int emu_launch(const emu::Entry* kernel, const emu::Launch* launch, void** arguments) {
-    emu::kernel = kernel;
-    emu::arguments = arguments;
-    return int(emu::launch(*launch));
-}
-
-EMU_EXPORT const char* emu_message() { return emu::state.message; }

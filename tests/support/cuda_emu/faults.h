@@ -11,7 +11,7 @@
 
 namespace emu {
 
-[[noreturn]] inline void fail(Failure failure, const char* format, ...) {
+[[noreturn]] void fail(Failure failure, const char* format, ...) {
     va_list values;
     va_start(values, format);
     vsnprintf(state.message, sizeof state.message, format, values);

@@ -85,7 +85,7 @@ struct State {
     int own_lane() const { return number(*current) % warp_size; }
 };
 
-extern State state;
+extern State state __attribute__((visibility("hidden")));
 
 inline uint3 unravel(uint32_t i, dim3 size) { return {i % size.x, i / size.x % size.y, i / size.x / size.y}; }
 

@@ -35,6 +35,11 @@ CHECKS = {
         "-fsanitize-undefined-trap-on-error",
     ),
 }
+# What is linked to the kernels of each build: source files of the emulator, with their macros.
+RUNTIME: dict[str, list[tuple[str, ...]]] = {
+    "none": [("scheduler.cpp",)],
+    "races": [("scheduler.cpp", "-DEMU_RACES"), ("races.cpp",)],
+}
 # Options of NVRTC that say nothing to a C++ compiler.
 DEVICE_OPTION = re.compile(
     r"--?(arch|gpu-architecture|diag-|ptxas-options|lineinfo|generate-line-info|use_fast_math|ftz|prec-|fmad|restrict|"
@@ -114,8 +119,9 @@ def _build(unit: str, options: Sequence[str], check: str, scratch: Path) -> Path
     flags = [*COMMON, *CHECKS[check], *_renamed(), *(o for o in options if not o.startswith("-I")), *headers]
     folders = [o for o in options if o.startswith("-I")]
     _gcc([*folders, *flags, "-include", str(_precompiled(flags)), "-c", "unit.cpp", "-o", "unit.o"], scratch)
-    hooks = [str(_race_checker(headers))] if check == "races" else []
-    _gcc([*COMMON, "-O2", "-shared", "unit.o", *hooks, f"-Wl,-z,defs,-T{HERE}/shared.ld", "-ounit.so"], scratch)
+    own = [o for o in options if o.startswith("-DEMU_")]
+    runtime = [str(_runtime(source, [*own, *macros], headers)) for source, *macros in RUNTIME[check]]
+    _gcc([*COMMON, "-O2", "-shared", "unit.o", *runtime, f"-Wl,-z,defs,-T{HERE}/shared.ld", "-ounit.so"], scratch)
     return scratch / "unit.so"
 
 
@@ -139,13 +145,13 @@ def _precompiled(flags: Sequence[str]) -> Path:
     return header
 
 
-def _race_checker(headers: Sequence[str]) -> Path:
-    """races.cpp, compiled: it takes as long as a small kernel file, and is the same for all."""
-    digest = hashlib.sha256(repr((COMMON, _environment())).encode()).hexdigest()[:32]
+def _runtime(source: str, macros: Sequence[str], headers: Sequence[str]) -> Path:
+    """A source file of the emulator, compiled: it takes longer than a small kernel file, and is the same for all."""
+    digest = hashlib.sha256(repr((source, macros, COMMON, _environment())).encode()).hexdigest()[:32]
 
     def make(scratch: Path) -> Path:
-        _gcc([*COMMON, "-O2", *_renamed(), *headers, "-c", f"{HERE}/races.cpp", "-oraces.o"], scratch)
-        return scratch / "races.o"
+        _gcc([*COMMON, "-O2", *_renamed(), *headers, *macros, "-c", f"{HERE}/{source}", "-oruntime.o"], scratch)
+        return scratch / "runtime.o"
 
     return cache.kept(f"{digest}.o", make)
 
