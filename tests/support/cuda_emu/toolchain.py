@@ -36,7 +36,7 @@ CHECKS = {
     ),
 }
 # What is linked to the kernels of each build: source files of the emulator, with their macros.
-RUNTIME = {
+RUNTIME: dict[str, list[tuple[str, ...]]] = {
     "none": [("scheduler.cpp",)],
     "races": [("scheduler.cpp", "-DEMU_RACES"), ("races.cpp",)],
 }
