@@ -213,6 +213,19 @@ def test_two_threads_and_calls_within_calls():
     assert len(frames) == 2
 
 
+def test_operands_with_negative_strides():
+    x, row = ag.randn(8, 16), ag.from_numpy(np.linspace(0, 1, 16, dtype=np.float32)[::-1])
+    backwards, w = ag.from_numpy(np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16)[::-1, ::-1]), ag.randn(16, 16)
+
+    def f(x, row, backwards):
+        return ((x @ w) * row + backwards).tanh() @ w
+
+    compiled = ag.compile(f)
+    for _ in range(6):
+        assert np.array_equal(compiled(x, row, backwards).numpy(), f(x, row, backwards).numpy())
+    assert runs_in(compiled)[0] == 1
+
+
 def test_without_machine_code_the_lines_stay(monkeypatch):
     monkeypatch.setattr(runs, "are_there", lambda: False)
     w = ag.randn(16, 16)

@@ -35,4 +35,5 @@ def function(described: Method, words: Sequence[int]) -> Any:
     api = ctypes.pythonapi
     api.PyCFunction_NewEx.restype = ctypes.py_object
     api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return api.PyCFunction_NewEx(ctypes.addressof(described), np.array(words, np.uint64).view(np.int64), None)
+    unsigned = np.array([word % (1 << 64) for word in words], np.uint64)  # strides may be negative, addresses large
+    return api.PyCFunction_NewEx(ctypes.addressof(described), unsigned.view(np.int64), None)
