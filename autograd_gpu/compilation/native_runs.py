@@ -357,11 +357,11 @@ def checking(
     """What runs a program: `run`, or `lines` where classes are ignored or out of range. checks: the number of the
     argument that has classes, how many there are, and which is ignored."""
 
-    def checked(*given: Any) -> Any:
+    def checked(*arguments: Any) -> Any:
         for place, classes, ignored in checks:
-            if not native_cross_entropy.are_usual(given[place]._array, classes, ignored):
-                return lines(*given)
-        return run(*given)
+            if not native_cross_entropy.are_usual(arguments[place]._array, classes, ignored):
+                return lines(*arguments)
+        return run(*arguments)
 
     return checked if checks else run
 

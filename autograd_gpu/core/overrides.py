@@ -54,14 +54,14 @@ def _arguments(
     op: OpDef, function: Callable[..., Any], inputs: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call of `function`: those without a default by place, others by name."""
-    given = {name: value for (name, default), value in zip(op.attributes.items(), attributes, strict=True)
+    changed = {name: value for (name, default), value in zip(op.attributes.items(), attributes, strict=True)
              if value is not default and not (type(value) is type(default) and value == default)}  # fmt: skip
     args: list[Any] = [list(inputs)] if op.variadic else list(inputs)
     kwargs: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[len(args) :]:
-        if parameter.name in given:
+        if parameter.name in changed:
             if parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
-                args.append(given[parameter.name])
+                args.append(changed[parameter.name])
             else:
-                kwargs[parameter.name] = given[parameter.name]
+                kwargs[parameter.name] = changed[parameter.name]
     return tuple(args), kwargs

@@ -18,6 +18,17 @@ def _checked(function: str, ranks: Sequence[int], size: int) -> list[int]:
     return chosen
 
 
+def _check_apart(function: str, lists: Sequence[Sequence[int]]) -> None:
+    """ValueError if a rank is in two of the lists."""
+    if len({rank for ranks in lists for rank in ranks}) != sum(map(len, lists)):
+        raise ValueError(f"{function}: a rank is in two of the groups {lists}; give each rank to one group at most")
+
+
+def _own(groups: Sequence[Any]) -> Any:
+    """The group of this rank; None if it is in none of them."""
+    return next((group for group in groups if group is not GroupMember.NON_GROUP_MEMBER), None)
+
+
 def new_group(
     ranks: Sequence[int] | None = None, timeout: timedelta | float | None = None, backend: str | None = None,
     pg_options: Any = None, use_local_synchronization: bool = False, group_desc: str | None = None,
@@ -46,10 +57,8 @@ def split_group(
     if not split_ranks:
         raise ValueError("split_group: split_ranks must have a list of ranks for each group")
     lists = [_checked("split_group", ranks, parent.size()) for ranks in split_ranks]
-    if len({rank for ranks in lists for rank in ranks}) != sum(map(len, lists)):
-        raise ValueError(f"split_group: a rank is in two lists of split_ranks, {lists}")
-    made = [divided(parent, "split_group", sorted(ranks), timeout, None, group_desc) for ranks in lists]
-    return next((group for group in made if group is not GroupMember.NON_GROUP_MEMBER), None)
+    _check_apart("split_group", lists)
+    return _own([divided(parent, "split_group", sorted(ranks), timeout, None, group_desc) for ranks in lists])
 
 
 def new_subgroups_by_enumeration(
@@ -58,10 +67,9 @@ def new_subgroups_by_enumeration(
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     """The group of this rank, or None, and all groups that `ranks_per_subgroup_list` has the ranks of."""
     lists = [list(ranks) for ranks in ranks_per_subgroup_list]
-    if len({rank for ranks in lists for rank in ranks}) != sum(map(len, lists)):
-        raise ValueError(f"new_subgroups_by_enumeration: a rank is in two groups of {lists}")
+    _check_apart("new_subgroups_by_enumeration", lists)
     made = [new_group(ranks, timeout, backend, group_desc=group_desc) for ranks in lists]
-    return next((group for group in made if group is not GroupMember.NON_GROUP_MEMBER), None), made
+    return _own(made), made
 
 
 def new_subgroups(

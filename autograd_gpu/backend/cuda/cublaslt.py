@@ -35,7 +35,7 @@ BIAS_ALIGNED = 16
 _LOCK = threading.RLock()
 
 
-class _Found(ctypes.Structure):
+class _Heuristic(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t, whose first 64 bytes are the algorithm."""
 
     _fields_ = [("algorithm", ctypes.c_uint64 * 8), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int),
@@ -60,7 +60,7 @@ class Plan:
 
     descriptor: int
     layouts: tuple[int, ...]
-    found: _Found
+    heuristic: _Heuristic
 
 
 def linear_relu(x: Any, weight: Any, bias: Any, out: Any = None) -> Any:
@@ -83,7 +83,7 @@ def linear_relu(x: Any, weight: Any, bias: Any, out: Any = None) -> Any:
         _set("MatmulDesc", plan.descriptor, BIAS_POINTER, bias.data.ptr, ctypes.c_uint64)
         of_a, of_b, of_out = plan.layouts
         _call("cublasLtMatmul", place.number, plan.descriptor, one, a_pointer, of_a, b_pointer, of_b, zero,
-              out.data.ptr, of_out, out.data.ptr, of_out, ctypes.addressof(plan.found), place.workspace.ptr,
+              out.data.ptr, of_out, out.data.ptr, of_out, ctypes.addressof(plan.heuristic), place.workspace.ptr,
               place.bytes, place.stream)  # fmt: skip
     del a, b
     if counters.ACTIVE:
@@ -108,16 +108,16 @@ def _plan(product: Product, handle: int, workspace: int) -> Plan | None:
     _set("MatmulPreference", preference, REDUCTIONS, IN_COMPUTE_TYPE, ctypes.c_uint32)
     for attribute, alignment in zip(ALIGNMENTS, (*product.alignment, product.alignment[2]), strict=True):
         _set("MatmulPreference", preference, attribute, alignment, ctypes.c_uint32)
-    found, count = _Found(), ctypes.c_int()
+    heuristic, count = _Heuristic(), ctypes.c_int()
     status = _function("cublasLtMatmulAlgoGetHeuristic")(
-        handle, descriptor, *layouts, layouts[2], preference, 1, ctypes.addressof(found), ctypes.addressof(count)
+        handle, descriptor, *layouts, layouts[2], preference, 1, ctypes.addressof(heuristic), ctypes.addressof(count)
     )
     _call("cublasLtMatmulPreferenceDestroy", preference)
-    if status == libcublas.NOT_SUPPORTED or (not status and (not count.value or found.state)):
+    if status == libcublas.NOT_SUPPORTED or (not status and (not count.value or heuristic.state)):
         return None
     if status:
         raise libcublas.failure("cublasLtMatmulAlgoGetHeuristic", status)
-    return Plan(descriptor, layouts, found)
+    return Plan(descriptor, layouts, heuristic)
 
 
 def _alignment(pointer: int) -> int:

@@ -38,13 +38,13 @@ def group_sums(nodes: Sequence[Node], returns: Sequence[Value]) -> list[Node]:
 
 def _sums_of(group: Group, readers: dict[Value, list[Node | None]], written: set[int]) -> dict[Kind, list[Call]]:
     """The sums of the results of a group, by kind; those of columns first."""
-    found: dict[Kind, list[Call]] = {}
+    by_kind: dict[Kind, list[Call]] = {}
     for v in group.outs:
         for node in dict.fromkeys(readers.get(v, ())):
             kind = _kind(node, v)
             if isinstance(node, Call) and kind is not None and node.outs[0].root not in written:
-                found.setdefault(kind, []).append(node)
-    return dict(sorted(found.items(), key=lambda item: item[0] != ("columns", 1)))
+                by_kind.setdefault(kind, []).append(node)
+    return dict(sorted(by_kind.items(), key=lambda item: item[0] != ("columns", 1)))
 
 
 def _kind(node: Node | None, v: Value) -> Kind | None:

@@ -31,9 +31,9 @@ class LossStep:
         """Nothing takes the place of this object."""
 
     def __call__(self, z: Any, *others: Any, out: Sequence[Any] | None = None) -> list[Any]:
-        *given, g = others
-        bias = given.pop(0) if self._biased else None
-        target, weight = given if self._weighted else (*given, None)
+        *operands, g = others
+        bias = operands.pop(0) if self._biased else None
+        target, weight = operands if self._weighted else (*operands, None)
         _, dx, *rest = out or (None,) * (2 + self._sums + self._shown)
         need, over = (self._sums, self._shown), (dx, rest[-1] if self._shown else None)
         classes = kernel_classes(z.dtype, target, weight, *self._options)

@@ -161,7 +161,7 @@ def check_groups_of_groups():
     assert dist.get_pg_count() == count + 2 + (last is not None)
     with pytest.raises(ValueError, match="must divide"):
         dist.new_subgroups(SIZE + 1)
-    with pytest.raises(ValueError, match="in two lists"):
+    with pytest.raises(ValueError, match="in two of the groups"):
         dist.split_group(split_ranks=[[0], [0, 1]])
     dist.destroy_process_group(half)
     with pytest.raises(ValueError, match="was destroyed"):

@@ -275,13 +275,13 @@ class ListKernel:
         """Updates the rows that fit."""
         at, sizes, words = notes
         np.maximum(sizes, 0, out=sizes)
-        (rows, *addresses), total, given = map(int, words), int(sizes[-1]), address(numbers)
+        (rows, *addresses), total, values = map(int, words), int(sizes[-1]), address(numbers)
         blocks = Blocks(total, 1, 1)
         if blocks.shared and _apart(at, sizes[:-1] * self.size):
-            blocks.run(lambda i, j: self.loop(*addresses, rows, i, j, given, self.data))
+            blocks.run(lambda i, j: self.loop(*addresses, rows, i, j, values, self.data))
             sizes[-1] = DONE
         else:
-            self.loop(*addresses, rows, 0, total, given, self.data)
+            self.loop(*addresses, rows, 0, total, values, self.data)
 
 
 def _apart(at: np.ndarray, sizes: np.ndarray) -> bool:
