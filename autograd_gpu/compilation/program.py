@@ -14,6 +14,7 @@ from ..backend import counters, namespace
 from ..backend.arrays import strides
 from ..backend.arrays.memory_format import row_major
 from ..backend.cpu.blas import on_one_thread
+from ..backend.cpu.chains import chained
 from ..core.codegen.source import Source
 from ..core.declare.op import ALWAYS, RAW
 from ..core.interpret.implementation import explained
@@ -26,6 +27,7 @@ from .names import identifier, is_literal
 from .native_runs import checking, may_have_runs, run_at
 from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
+from .put_off import end_of_chain
 
 _serial = itertools.count()
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
@@ -46,7 +48,7 @@ class Program:
         self.nodes, self.returns = nodes, returns
         self._scope: dict[str, Any] = {
             "np": np, "asarray": np.asarray, "generic": np.generic, "row_major": row_major, "set_grad": set_grad,
-            "write": write, "wrap": wrap, "RAW": RAW,
+            "write": write, "wrap": wrap, "RAW": RAW, "chained": chained,
         }  # fmt: skip
         self.names: dict[Value, str] = {}
         self._known: dict[int, str] = {}
@@ -91,11 +93,9 @@ class Program:
             w(f"{', '.join(self.names[v] if v in read else '_' for v in saved)}, = saved")
             w("saved.clear()")
         for v in parameters:
+            self.names[v] = identifier(v.name)
             if v.kind == ARGUMENT:
-                self.names[v] = identifier(v.name)
                 w(f"{self.names[v]} = {self._parameter(v)}._array")
-            else:
-                self.names[v] = self._parameter(v)
         self._begin()
         for v in dict.fromkeys(v for node in self.nodes for v in node.reads):
             self._enter(v)
@@ -112,10 +112,13 @@ class Program:
         return self._named(name)
 
     def _instructions(self) -> None:
-        last, w, end = last_uses(self.nodes, self.returns), self._w, 0
+        last, w, end, end_of_block = last_uses(self.nodes, self.returns), self._w, 0, 0
         while (i := end) < len(self.nodes):
             begin, end = len(w.lines), i + 1
-            if self._has_runs and (run := run_at(self, i, last)) is not None:
+            if i >= end_of_block and (end_of_block := end_of_chain(self, i)) > i:
+                w("with chained(True):")
+            w.depth = 2 if i < end_of_block else 1
+            if w.depth == 1 and self._has_runs and (run := run_at(self, i, last)) is not None:
                 run.write()
                 end = run.end
             else:
@@ -125,6 +128,7 @@ class Program:
                      if v not in self.made_once and self.plan.slot(v) is None]
             if dying:
                 w(f"del {', '.join(dying)}")
+            w.depth = 1
 
     def instruction(self, i: int) -> None:
         """Writes instruction i."""
@@ -203,8 +207,7 @@ class Program:
             counters.launch("native")
 
     def _named(self, name: str) -> Callable[..., Any]:
-        number = next(_serial)
-        filename = f"<compiled {name} {number}>"
+        filename = f"<compiled {name} {next(_serial)}>"
         self._sources[filename] = self._lines
         function: Callable[..., Any] = self._w.define_as(name, self._scope, filename)
         return function
@@ -255,13 +258,14 @@ class Program:
             return f"({inner})" if type(a) is tuple else f"[{inner}]"
         return self.bind(a, "a")
 
-    def _fit(self, v: Value, op: Any) -> None:
-        """What the generated functions of ops do with a result: no NumPy scalars, row-major where the op says so."""
-        name = self.names[v]
-        if not v.shape:
-            self._w(f"if isinstance({name}, generic): {name} = asarray({name})")
-        elif op.contiguous:
-            self._w(f"if not {name}.flags.c_contiguous: {name} = row_major({name})")
+    def _fit(self, node: graph.Node, row_major: bool = False) -> None:
+        """What the generated functions of ops do with results: no NumPy scalars, row-major where the op says so."""
+        for v in dict.fromkeys(v for v in node.outs if v.kind == graph.RESULT):
+            name = self.names[v]
+            if not v.shape:
+                self._w(f"if isinstance({name}, generic): {name} = asarray({name})")
+            elif row_major:
+                self._w(f"if not {name}.flags.c_contiguous: {name} = row_major({name})")
 
     def make(self, v: Value) -> str:
         """The name of a new value; "_" for an argument that is given back."""
@@ -319,28 +323,21 @@ class Program:
                     self._w(f"{self.make(v)} = extras[{key!r}]")
         else:
             self._w(f"{target} = {call}")
-        for v in dict.fromkeys(v for v in node.outs if v.kind == graph.RESULT):
-            self._fit(v, op)
+        self._fit(node, op.contiguous)
 
     def _Group(self, node: graph.Group) -> None:
         for line in node.lines:
             self._w(f"# {line}")
         write_group(self, node)
-        self._fit_scalars(node)
+        self._fit(node)
         node.code.becomes(functools.partial(self._settles, id(node), self._known[id(node.code)]))
-
-    def _fit_scalars(self, node: graph.Node) -> None:
-        """No NumPy scalars."""
-        for v in node.outs:
-            if not v.shape:
-                self._w(f"if isinstance({self.names[v]}, generic): {self.names[v]} = asarray({self.names[v]})")
 
     def _FusedRule(self, node: graph.FusedRule) -> None:
         made = iter([self.make(v) for v in node.outs])
         targets = [next(made) if gives else "_" for gives in node.gives]
         call = f"{self.bind(node.rule, 'rule')}(RAW, {', '.join(map(self.argument, node.given))})"
         self._w(f"{', '.join(targets)}, = {call}")
-        self._fit_scalars(node)
+        self._fit(node)
 
     def _Copy(self, node: graph.Copy) -> None:
         self._w(f"{self.make(node.outs[0])} = {self.names[node.source]}.copy()")

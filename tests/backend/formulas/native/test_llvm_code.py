@@ -42,13 +42,17 @@ def codes_of(program, dtype=np.float32):
 
 
 def check(code, native, arrays, numbers):
-    """Equal bits for dense, strided, reversed, in-place and broadcast operands, and for pieces of a few elements."""
+    """Equal bits for dense, strided, reversed, in-place and broadcast operands, and for pieces of a few elements.
+
+    The NumPy code gets copies of reversed operands: with AVX-512 NumPy's exp, log and others compute them by other code.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for a in (arrays, [v[::-3] for v in arrays], [np.stack([v] * 3, 1)[:, 1] for v in arrays],
                   [v[:5] for v in arrays], [arrays[0][:12].reshape(3, 4), *[v[:4] for v in arrays[1:]]],
                   [v[:0] for v in arrays], [v[7].reshape(()) for v in arrays]):  # fmt: skip
-            for got, want in zip(native(a, numbers), code(a, numbers), strict=True):
+            forward = [v.copy() if min(v.strides, default=0) < 0 else v for v in a]
+            for got, want in zip(native(a, numbers), code(forward, numbers), strict=True):
                 same_bits(got, np.broadcast_to(want, got.shape))
         wanted = code(arrays, numbers)
         wide = [np.empty((len(arrays[0]), 2), w.dtype) for w in wanted]
