@@ -36,6 +36,7 @@ OPERATIONS = frozenset((
     "add", "sub", "mul", "div", "neg", "abs", "sign", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh",
     "normal_cdf", "minimum", "maximum", "pow", "lt", "le", "gt", "ge", "eq", "or", "and", "select",
 ))  # fmt: skip
+ROUNDINGS = frozenset(("float16", "bfloat16"))  # what is computed in float32, rounded to a half type: groups alone do
 
 
 class Operand(NamedTuple):
@@ -53,7 +54,7 @@ class Operand(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """One of OPERATIONS. Those in CONDITIONS, and the first argument of select, "and" and "or", are bools."""
+    """One of OPERATIONS or ROUNDINGS; those in CONDITIONS, and the first argument of select, "and", "or", are bools."""
 
     op: str
     args: tuple[Operand, ...]

@@ -110,22 +110,20 @@ def loops_of(program: Program, dtype: np.dtype) -> Any:
 
 
 class NativeUfunc:
-    """The ufunc of a program's machine code, for arrays of one dtype: inputs, then numbers; bfloat16 as uint16.
+    """The ufunc of a program's machine code, for inputs, numbers and outputs of these dtypes; bfloat16 as uint16.
 
     It has to live as long as calls of `ufunc`, which reads its arrays of C.
     """
 
-    def __init__(self, name: str, program: Program, dtype: np.dtype, address: int) -> None:
-        stored = np.dtype(np.uint16) if dtype == bfloat16 else dtype
-        computed = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-        inputs, numbers, outputs = (len(part) for part in (program.inputs, program.numbers, program.outputs))
-        self.table = loops_of(program, computed)
+    def __init__(self, name: str, program: Program, types: Sequence[np.dtype], address: int) -> None:
+        inputs, outputs = len(program.inputs) + len(program.numbers), len(program.outputs)
+        self.table = loops_of(program, np.dtype(np.float64 if np.float64 in types else np.float32))
         self.functions, self.data = (Pointer * 1)(address), (Pointer * 1)(ctypes.addressof(self.table))
-        self.types = bytes([stored.num] * inputs + [computed.num] * numbers + [stored.num] * outputs)
+        self.types = bytes([np.dtype(np.uint16 if t == bfloat16 else t).num for t in types])
         self.loop = address, ctypes.addressof(self.table)
         self.name = name.encode()
         self.ufunc: Callable[..., Any] = _from_function()(
-            self.functions, self.data, self.types, 1, inputs + numbers, outputs, NO_IDENTITY, self.name, None, 0
+            self.functions, self.data, self.types, 1, inputs, outputs, NO_IDENTITY, self.name, None, 0
         )
 
 

@@ -151,7 +151,7 @@ def test_results_have_the_memory_order_of_the_input():
 
 def test_the_text_of_a_strip():
     program = lowered([select(x <= 0, language.exp(x) * k, x)], ["x"])
-    ir = llvm_code.source(program, np.float32, {})
+    ir = llvm_code.source(program, [np.dtype(np.float32)] * 3, {})
     assert llvm_code.functions_of(program) == ["exp"]
     assert [line.split()[0] for line in ir.splitlines() if "call void" in line] == ["call", "call"]
     first, second = ir.index("call void %f0"), ir.index("fcmp ole")
