@@ -20,7 +20,7 @@ from ..arrays.memory_format import empty_like, memory_order
 from ..cpu import numpy_ops, pool
 from ..cpu.half import convert
 from ..cpu.rows import SHARED_BLOCK, Blocks
-from .lowering import ROUNDINGS, Operand, Program
+from .lowering import HALF_FUNCTIONS, ROUNDINGS, Operand, Program
 from .native.switch import SETTING, switch_of
 from .numpy_source import BlockWriter, called, defined, each_source, source
 
@@ -67,6 +67,9 @@ def computed(
         operands = [known[a] for a in args]
         if op in ROUNDINGS:
             known[Operand("t", k)] = convert(convert(operands[0], as_dtype(op)), operands[0].dtype)
+        elif op in HALF_FUNCTIONS:
+            function, half = HALF_FUNCTIONS[op]
+            known[Operand("t", k)] = convert(UFUNCS[function](convert(operands[0], as_dtype(half))), operands[0].dtype)
         else:
             known[Operand("t", k)] = getattr(xp, "where" if op == "select" else UFUNCS[op].__name__)(*operands)
     return [known[o] for o in program.outputs]

@@ -17,7 +17,7 @@ import numpy as np
 from ...backend.arrays.dtypes import as_dtype, bfloat16, float16, float32
 from ...backend.cpu.half import convert
 from ...backend.formulas.joined import Joined
-from ...backend.formulas.lowering import Instruction, Operand, Program
+from ...backend.formulas.lowering import HALF_FUNCTIONS, Instruction, Operand, Program
 from ...backend.formulas.native import switch
 from ...backend.formulas.numpy_code import computed_in_float32
 from ...core.declare.op import OpDef
@@ -72,13 +72,15 @@ def _rounding_program(
 
 def _ways(program: Program, numbers: Sequence[float], rounding: str) -> Iterator[Program]:
     """Programs with the result rounded; with each step rounded; with the operands of maxima and minima exchanged, whose
-    order matters for zeros of different sign."""
+    order matters for zeros of different sign; and NumPy's function of the half type."""
     turned = [Instruction(i.op, i.args[::-1]) if i.op in ("maximum", "minimum") else i for i in program.instructions]
     inputs = [Operand("i", k) for k, _ in enumerate(program.inputs)]
     for way, each in ((program, None), (program, rounding), (replace(program, instructions=tuple(turned)), None)):
         joined = Joined()
         outputs = [joined.rounded(rounding, o) for o in joined.add(way, inputs, numbers, each)]
         yield replace(joined.program(len(inputs), 0, outputs), inputs=program.inputs)
+    if len(program.instructions) == 1 and (name := f"{program.instructions[0].op}.{rounding}") in HALF_FUNCTIONS:
+        yield replace(program, instructions=(Instruction(name, program.instructions[0].args),))
 
 
 def _number(of: tuple[type, str], dtype: np.dtype) -> Any:

@@ -6,8 +6,9 @@ LLVM makes vector code of, and between them calls of NumPy's own inner loops for
 results have NumPy's bits. `data` has their addresses; the code holds none, and may be kept on disk.
 
 There is no fast-math and no contraction: each operation is rounded by itself. Half types are computed in float32;
-results are rounded to them, and so is what a group computes in between (ROUNDINGS). Accesses of a stage are parallel:
-NumPy copies operands that overlap otherwise than element by element.
+results are rounded to them, and so is what a group computes in between (ROUNDINGS). NumPy's functions of half types are
+tables of their 65,536 results (HALF_FUNCTIONS). Accesses of a stage are parallel: NumPy copies operands that overlap
+otherwise than element by element.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..lowering import ROUNDINGS, Instruction, Operand, Program
+from ..lowering import HALF_FUNCTIONS, ROUNDINGS, Instruction, Operand, Program
+from .stages import CALLED, Stages
 
 STRIP = 1024  # elements
 SYMBOL = "loop"  # the name of the function
-CALLED = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "pow")  # by NumPy's inner loops
 OF_SCIPY = ("normal_cdf", "sigmoid")  # in float64 the former, and both in programs for few elements
 ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq"}
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs"}
-CHEAP = frozenset(("add", "sub", "mul", "neg", "abs"))  # computed twice rather than kept in a strip
 STORED = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}  # types of arrays
 Ties = Mapping[str, str]  # what minimum and maximum of zeros of different sign are: "first", "second" or "ordered"
 
 
 def functions_of(program: Program) -> list[str]:
-    """The functions whose inner loops are called, in the order of their addresses in `data`."""
-    return list(dict.fromkeys([i.op for i in program.instructions if i.op in CALLED]))
+    """The functions whose inner loops are called, or whose results are looked up, in the order of their addresses in
+    `data`."""
+    return list(dict.fromkeys([i.op for i in program.instructions if i.op in CALLED or i.op in HALF_FUNCTIONS]))
 
 
 def unsupported(program: Program) -> str | None:
@@ -52,92 +53,6 @@ def types_of(program: Program, dtype: np.dtype) -> list[np.dtype]:
 def source(program: Program, types: Sequence[np.dtype], ties: Ties) -> str:
     """The loop for inputs, numbers and outputs of these dtypes as LLVM IR; half types are computed in float32."""
     return _Writer(program, types, ties).text()
-
-
-# ---- stages --------------------------------------------------------------------------------------------
-
-
-class _Stages:
-    """Which values each stage computes, and which strips hold those that later stages read.
-
-    The loop of stage s runs at the time 2 s, the calls behind it at 2 s + 1. The result of a call belongs to the stage
-    behind it.
-    """
-
-    def __init__(self, program: Program, widened: set[Operand], narrows: bool) -> None:
-        """widened: the inputs of half types; narrows: whether the first output is of one."""
-        self.program, self.widened, self.narrows = program, widened, narrows
-        self.of: dict[Operand, int] = {}
-        for k, instruction in enumerate(program.instructions):
-            last = max([self.of.get(a, 0) for a in instruction.args], default=0)
-            self.of[Operand("t", k)] = last + (instruction.op in CALLED)
-        self.top = max([self.of.get(o, 0) for o in program.outputs], default=0)
-        self.kept: dict[Operand, tuple[int, int]] = {}  # value -> the times when it is written and last read
-        self.direct = self._direct()
-        self.loops = self._loops()
-        self.strips, self.count = self._strips()
-
-    def calls(self, stage: int) -> list[int]:
-        """The calls behind the loop of a stage."""
-        listed = enumerate(self.program.instructions)
-        return [k for k, i in listed if i.op in CALLED and self.of[Operand("t", k)] == stage + 1]
-
-    def _direct(self) -> Operand | None:
-        """The result of a call that is the only output, and goes to its place at once."""
-        (first, *others), stages = self.program.outputs, self.program.instructions
-        called = first.kind == "t" and stages[first.place].op in CALLED
-        return first if called and not others and not self.narrows else None
-
-    def _keep(self, value: Operand, time: int) -> None:
-        born, last = self.kept.get(value, (2 * self.of.get(value, 0) - self._is_call(value), 0))
-        self.kept[value] = born, max(last, time)
-
-    def _is_call(self, value: Operand) -> bool:
-        return value.kind == "t" and self.program.instructions[value.place].op in CALLED
-
-    def _loops(self) -> list[list[int]]:
-        """The instructions that the loop of each stage computes, after settling which values are kept."""
-        for stage in range(self.top + 1):
-            for k in self.calls(stage):
-                argument = self.program.instructions[k].args[0]
-                if argument.kind == "t" or argument in self.widened:
-                    self._keep(argument, 2 * stage + 1)
-                if Operand("t", k) != self.direct:
-                    self._keep(Operand("t", k), 2 * stage + 1)
-        return [self._loop(s) for s in range(self.top, -1, -1)][::-1]
-
-    def _loop(self, stage: int) -> list[int]:
-        """What a stage computes for itself and for the stages behind it, which are settled."""
-        waiting = [v for v in self.kept if v.kind == "t" and not self._is_call(v) and self.of[v] == stage]
-        waiting += [o for o in self.program.outputs if stage == self.top and o != self.direct]
-        needed: set[Operand] = set()
-        while waiting:
-            value = waiting.pop()
-            if value.kind != "t" or value in needed:
-                continue
-            if self._is_call(value) or not (self.of[value] == stage or self._recomputed(value)):
-                self._keep(value, 2 * stage)
-                continue
-            needed.add(value)
-            waiting += self.program.instructions[value.place].args
-        return sorted([value.place for value in needed])
-
-    def _recomputed(self, value: Operand) -> bool:
-        """Whether later stages compute the value themselves: a condition, or a sum or product of inputs."""
-        instruction = self.program.instructions[value.place]
-        if instruction.is_condition:
-            return True
-        return value not in self.kept and instruction.op in CHEAP and all(a.kind != "t" for a in instruction.args)
-
-    def _strips(self) -> tuple[dict[Operand, int], int]:
-        """A strip for each value that is kept; one that is no longer read is used again."""
-        strips: dict[Operand, int] = {}
-        free_from: list[int] = []  # by strip, the time of its last read
-        for value, (born, last) in sorted(self.kept.items(), key=lambda item: (item[1], item[0])):
-            strip = next((n for n, time in enumerate(free_from) if time < born), len(free_from))
-            free_from[strip : strip + 1] = [last]
-            strips[value] = strip
-        return strips, len(free_from)
 
 
 # ---- text ----------------------------------------------------------------------------------------------
@@ -162,7 +77,7 @@ class _Writer:
         self.inputs, self.first_number, self.count = range(inputs), inputs, len(types)
         self.outputs = range(inputs + numbers, self.count)
         widened = {Operand("i", k) for k in self.inputs if self.stored[k] != self.type}
-        self.stages = _Stages(program, widened, self.stored[self.outputs[0]] != self.type)
+        self.stages = Stages(program, widened, self.stored[self.outputs[0]] != self.type)
         self.fixed = {Operand("c", k): _literal(value, self.dtype) for k, value in enumerate(program.constants)}
         self.loops = 0
 
@@ -336,8 +251,8 @@ class _Loop:
         value = self.value(operand)
         return self.rounded.get((operand, stored)) or self.writer.narrowed(value, stored)
 
-    def _load(self, type: str, array: str) -> str:
-        place = self.let(f"getelementptr {type}, ptr {array}, i64 {self.index}")
+    def _load(self, type: str, array: str, index: str = "") -> str:
+        place = self.let(f"getelementptr {type}, ptr {array}, i64 {index or self.index}")
         return self.let(f"load {type}, ptr {place}, !llvm.access.group !0")
 
     def store(self, type: str, array: str, value: str) -> None:
@@ -367,9 +282,20 @@ class _Loop:
             stored = STORED[op]
             bits = self.rounded[Operand("t", place), stored] = self.writer.narrowed(args[0], stored)
             result = self.writer.widened(bits, stored)
+        elif op in HALF_FUNCTIONS:
+            result = self._looked_up(place, instruction)
         else:
             result = self._extremum(op, *args)
         self.known[Operand("t", place)] = result
+
+    def _looked_up(self, place: int, instruction: Instruction) -> str:
+        """A function of a half type, whose results are a table by the bits of its argument."""
+        stored, table = STORED[HALF_FUNCTIONS[instruction.op][1]], self.writer.functions.index(instruction.op)
+        bits = self.narrowed(instruction.args[0], stored)
+        word = bits if stored == "i16" else self.let(f"bitcast {stored} {bits} to i16")
+        result = self._load(stored, f"%f{table}", self.let(f"zext i16 {word} to i64"))
+        self.rounded[Operand("t", place), stored] = result
+        return self.writer.widened(result, stored)
 
     def _select(self, condition: str, a: str, b: str) -> str:
         return self.let(f"select i1 {condition}, {self.writer.type} {a}, {self.writer.type} {b}")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.dtypes import bfloat16
-from ..lowering import Program
+from ...arrays.dtypes import as_dtype, bfloat16
+from ..lowering import HALF_FUNCTIONS, Program
 from .llvm_code import functions_of
 
 FROM_FUNCTION, CLEAR_FLAGS = 1, 27  # places in NumPy's table of functions, which its binary interface fixes
@@ -99,9 +99,19 @@ def ties(dtype: np.dtype) -> dict[str, str]:
     return rules
 
 
+@functools.cache
+def results_of(name: str) -> np.ndarray:
+    """The results of one of HALF_FUNCTIONS for all numbers of its half type, in the order of their bits."""
+    function, half = HALF_FUNCTIONS[name]
+    with np.errstate(all="ignore"):
+        results: np.ndarray = getattr(np, function)(np.arange(1 << 16, dtype=np.uint16).view(as_dtype(half)))
+    return results
+
+
 def loops_of(program: Program, dtype: np.dtype) -> Any:
     """The addresses that a program's machine code for this type of computation reads: an array of C."""
-    pairs = [inner_loop(function, dtype) for function in functions_of(program)]
+    pairs = [(results_of(name).ctypes.data, 0) if name in HALF_FUNCTIONS else inner_loop(name, dtype)
+             for name in functions_of(program)]  # fmt: skip
     table = [word or None for pair in pairs for word in pair] + [numpy_function(CLEAR_FLAGS)]
     return (Pointer * len(table))(*table)
 
