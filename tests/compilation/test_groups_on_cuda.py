@@ -105,6 +105,21 @@ def test_which_sums_join_a_group(f, shape, sums, launched):
     assert {name: counted.launches.get(name) for name in launched} == launched
 
 
+@pytest.mark.emulated
+@pytest.mark.parametrize(("name", "eager"), [("maxima of columns", 6), ("minima of rows", 4), ("maximum", 4)])
+def test_maxima_take_no_launch_of_their_own(name, eager):
+    """As CuPy's stand-in counts launches, those of CuPy's reductions among them."""
+    from cupy._emulation import counted
+
+    x, y = (ag.ones(37, 24, device="cuda") + k for k in (1, 2))
+    for f, launches in ((FUNCTIONS[name], eager), (ag.compile(FUNCTIONS[name], fullgraph=True), 1)):
+        for _ in range(3):
+            f(x, y)
+        with counted() as asked:
+            f(x, y)
+        assert asked.total == launches
+
+
 def test_ties_and_nan_share_the_gradient_as_in_eager_code():
     """Of maxima in a group, whose gradient compares them with what the group has written."""
 
