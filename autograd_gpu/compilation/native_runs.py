@@ -199,35 +199,40 @@ class Run:
 
     def _loop(self, function: tuple[int, int], operands: Sequence[Any], outs: Sequence[Value]) -> None:
         """The steps for a loop over arrays of one shape, beside numbers, rows and columns."""
-        size, shape, listed = outs[0].dtype.itemsize, outs[0].shape, list[tuple[Place, tuple[int, ...]]]()
+        shape, listed = outs[0].shape, list[tuple[Place, tuple[int, ...], int]]()
         for x in operands:
             place = self.place(x) if isinstance(x, Value) else self._bound(x)
             array = x.array if isinstance(x, Value) else x
-            listed.append((place, (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides))
-        dense = outs[0].array.strides
-        listed += [(self.target(v) if v not in self.names else self.place(v), dense) for v in outs]
-        if len(listed) > MOST_OPERANDS or not outs[0].array.flags.c_contiguous:
+            strides = (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides
+            listed.append((place, strides, array.itemsize))
+        listed += [(self.target(v) if v not in self.names else self.place(v), v.array.strides, v.dtype.itemsize)
+                   for v in outs]  # fmt: skip
+        if len(listed) > MOST_OPERANDS or not all(v.array.flags.c_contiguous for v in outs):
             raise Unfit
         elements = outs[0].array.size
-        if all(strides == dense or not any(strides) for _, strides in listed):
-            inner = [Operand(place, 0, size * any(strides)) for place, strides in listed]
+        dense = {v.dtype.itemsize: v.array.strides for v in outs}
+        dense |= {size: np.empty(shape, f"V{size}").strides for *_, size in listed if size not in dense}
+        if all(strides == dense[size] or not any(strides) for _, strides, size in listed):
+            inner = [Operand(place, 0, size * any(strides)) for place, strides, size in listed]
             self.steps.append(runs.loop(function, 1, elements, inner))
             return
         rows, columns = shape if len(shape) == 2 else (1, elements)
-        by_rows = len(shape) == 2 and all(strides in ((0, 0), (0, size), dense) for _, strides in listed)
-        if by_rows and (block := STRIP // columns) > 1:
-            self._by_blocks(function, listed, rows, columns, min(block, rows), size)
+        by_rows = len(shape) == 2 and all(strides in ((0, 0), (0, size), dense[size]) for _, strides, size in listed)
+        whole_words = all(columns * size % 4 == 0 for _, strides, size in listed if strides == (0, size))
+        if by_rows and whole_words and (block := STRIP // columns) > 1:
+            self._by_blocks(function, listed, rows, columns, min(block, rows))
         else:
-            self._strided(function, listed, shape)
+            self._strided(function, [(place, strides) for place, strides, _ in listed], shape)
 
     def _by_blocks(
-        self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...]]], rows: int, columns: int,
-        block: int, size: int,
+        self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...], int]], rows: int,
+        columns: int, block: int,
     ) -> None:  # fmt: skip
         """A loop by blocks of rows, for which operands that are rows are repeated: fewer calls for narrow arrays."""
-        row, (times, rest) = columns * size, divmod(rows, block)
+        times, rest = divmod(rows, block)
         operands = []
-        for place, strides in listed:
+        for place, strides, size in listed:
+            row = columns * size
             if strides == (0, size):
                 repeated = self._new(block * columns, np.dtype(f"u{size}"))
                 self.steps.append(runs.copies(block, row, place, repeated))

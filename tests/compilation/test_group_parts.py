@@ -1,6 +1,7 @@
 """What groups are made of has the bits of eager code: each op's formula, choices by conditions, layers taken apart."""
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from autograd_gpu import nn
 from autograd_gpu.autograd import grad
 from autograd_gpu.backend.formulas.native import switch
 from autograd_gpu.compilation.graph import RESULT, Call, Value
-from autograd_gpu.compilation.passes import fuse, parts
+from autograd_gpu.compilation.passes import fuse, half_parts, parts
 from autograd_gpu.compilation.passes.layers import BACKWARD, FORWARD
 from autograd_gpu.core.declare.op import REGISTRY
 from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS
@@ -29,30 +30,79 @@ FORMULAS = sorted(name for name, op in REGISTRY.items() if op.formula is not Non
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_formula_has_the_bits_of_the_forward(name):
     """NaN, infinities, subnormals and -0.0 among the operands; few elements, and so many that other code runs."""
-    op = REGISTRY[name]
-    missing = {"activation": "tanh"}
-    attributes = {key: missing.get(key, 0.3) if value is inspect.Parameter.empty else value
-                  for key, value in op.attributes.items()}  # fmt: skip
     for dtype in (np.float32, np.float64):
         for size in (300, 5000):
-            arrays = [values(size, dtype, seed) for seed, _ in enumerate(op.inputs)]
-            if name == "pow":
-                arrays[1] = 2
-            with np.errstate(all="ignore"):
-                out = op.forward(np, *arrays, **attributes)
-            args = [Value("x", RESULT, a) if isinstance(a, np.ndarray) else a for a in arrays]
-            node = Call([Value("out", RESULT, out)], op=op, args=args, attributes=attributes)
-            known = parts.Parts([node], set())
-            if known.of(node) is None:  # a function of SciPy
-                assert dtype == np.float64
+            arrays = operands(name, [values(size, dtype, seed) for seed, _ in enumerate(REGISTRY[name].inputs)])
+            group, code, out = group_of(name, arrays)
+            if code is None:  # a function of SciPy, or a cast to the same dtype
+                assert dtype == np.float64 or name == "cast"
                 continue
-            group = fuse._group(fuse._Unit(0, [node], [known.by_node[node]], known.by_node[node].key), node.outs)
-            code = fuse._code(group, known)
             with np.errstate(all="ignore"):
                 same_bits(code.code([v.array for v in group.args], code.code.constants)[0], out)
             if dtype == np.float32:  # test_llvm_code.py has float64
                 code.switch.compile(np.dtype(dtype))
                 same_bits(code.switch([v.array for v in group.args], ())[0], out)
+
+
+@pytest.mark.parametrize("dtype", [ag.float16, ag.bfloat16], ids=str)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_of_half_types_has_the_bits_of_the_forward(name, dtype):
+    """All numbers of a half type as the first operand, in NumPy code and in native code."""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    random = np.random.default_rng(0)
+    arrays = [numbers, *[random.permutation(numbers) for _ in REGISTRY[name].inputs[1:]]]
+    group, code, out = group_of(name, operands(name, arrays))
+    arrays = [v.array for v in group.args]
+    with np.errstate(invalid="ignore"):  # isnan of bfloat16
+        same_bits(code(*arrays), out)
+        code.switch.compile(np.dtype(np.float32))
+        same_bits(code(*arrays), out)
+
+
+@pytest.mark.parametrize(("source", "target"), [*itertools.permutations([ag.float16, ag.bfloat16, ag.float32], 2)])
+def test_casts_have_the_bits_of_eager_code(source, target):
+    """All half numbers; and float32 numbers between two of them, subnormals and what overflows among them."""
+    upper, tails = np.arange(1 << 16, dtype=np.uint32) << 16, (0, 1, 0xFFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001)
+    wide = np.concatenate([upper | tail for tail in tails]).view(np.float32)
+    x = wide if source == ag.float32 else np.arange(1 << 16, dtype=np.uint16).view(source)
+    group, code, out = group_of("cast", [x], dtype=target)
+    same_bits(code(x), out)
+    code.switch.compile(np.dtype(np.float32))
+    same_bits(code(x), out)
+    assert group.outs[0].dtype == target
+
+
+def test_a_formula_that_differs_from_eager_code_is_no_part_of_groups(monkeypatch):
+    half_parts._rounding_program.cache_clear()
+    numbers = values(300, np.float16)
+    assert group_of("tanh", [numbers])[1] is not None
+    half_parts._rounding_program.cache_clear()
+    exact = REGISTRY["tanh"].forward
+    for wrong in (lambda xp, x: np.nextafter(exact(xp, x), np.float16(9)), lambda xp, x: exact(xp, x).astype("f4")):
+        monkeypatch.setattr(REGISTRY["tanh"], "forward", wrong)
+        assert group_of("tanh", [numbers])[1] is None
+        half_parts._rounding_program.cache_clear()
+
+
+def operands(name, arrays):
+    return [arrays[0], 2] if name == "pow" else arrays
+
+
+def group_of(name, arrays, **attributes):
+    """An op as a group, the group's code, or None, and what the forward makes."""
+    op = REGISTRY[name]
+    missing = {"activation": "tanh", "dtype": np.dtype(np.float32)}
+    attributes = {key: missing.get(key, 0.3) if value is inspect.Parameter.empty else value
+                  for key, value in op.attributes.items()} | attributes  # fmt: skip
+    with np.errstate(all="ignore"):
+        out = op.forward(np, *arrays, **attributes)
+    args = [Value("x", RESULT, a) if isinstance(a, np.ndarray) else a for a in arrays]
+    node = Call([Value("out", RESULT, out)], op=op, args=args, attributes=attributes)
+    known = parts.Parts([node], set())
+    if known.of(node) is None:
+        return None, None, out
+    group = fuse._group(fuse._Unit(0, [node], [known.by_node[node]], known.by_node[node].key), node.outs)
+    return group, fuse._code(group, known), out
 
 
 # ---- choices -------------------------------------------------------------------------------------------
@@ -74,10 +124,11 @@ def condition(tree, operands):
 
 
 @settings(max_examples=30, deadline=None)
-@given(TREES, st.sampled_from([(300,), (40, 33)]), st.booleans(), st.booleans())
-def test_choices_have_the_bits_of_eager_code(tree, shape, filled, shown):
+@given(TREES, st.sampled_from([(300,), (40, 33)]), st.booleans(), st.booleans(),
+       st.sampled_from([ag.float32, ag.float16, ag.bfloat16]))  # fmt: skip
+def test_choices_have_the_bits_of_eager_code(tree, shape, filled, shown, dtype):
     """Any condition of comparisons, of which special values are the operands; it is computed if something reads it."""
-    operands = [wrapped(values(int(np.prod(shape)), np.float32, seed).reshape(shape)) for seed in range(4)]
+    operands = [wrapped(values(int(np.prod(shape)), dtype, seed).reshape(shape)) for seed in range(4)]
 
     def f(a, b, c, d):
         chosen = condition(tree, (a, b, c, d))

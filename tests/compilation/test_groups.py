@@ -30,7 +30,8 @@ pytestmark = pytest.mark.cpu
 UNARY = ["neg", "abs", "sin", "tanh", "exp", "sqrt", "square", "relu", "silu", "reciprocal"]
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
 PLACE = st.integers(0, 8)
-STEP = st.tuples(st.sampled_from(UNARY + BINARY), PLACE, PLACE, st.sampled_from([None, None, -0.0, 2, 0.5]))
+CASTS = {"half": ag.float16, "bfloat16": ag.bfloat16, "float": ag.float32}
+STEP = st.tuples(st.sampled_from([*UNARY, *BINARY, *CASTS]), PLACE, PLACE, st.sampled_from([None, None, -0.0, 2, 0.5]))
 LAYOUTS = {
     "dense": lambda a: a, "reversed": lambda a: a[::-1], "strided": lambda a: np.repeat(a, 2, -1)[..., ::2],
     "transposed": lambda a: np.ascontiguousarray(a.T).T, "expanded": lambda a: np.broadcast_to(a[..., :1], a.shape),
@@ -42,14 +43,19 @@ def steps_on(steps, *tensors):
     made = [*tensors]
     for name, i, j, number_ in steps:
         a, b = made[i % len(made)], made[j % len(made)]
-        made.append(getattr(ag, name)(a) if name in UNARY else getattr(ag, name)(a, b if number_ is None else number_))
+        if name in CASTS:
+            made.append(a.to(CASTS[name]))
+        else:
+            second = () if name in UNARY else (b if number_ is None else number_,)
+            made.append(getattr(ag, name)(a, *second))
     return tuple(made[len(tensors) :])
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(STEP, min_size=2, max_size=9), st.sampled_from([(), (7,), (0,), (3, 5), (40, 33), (2, 3, 400)]),
-    st.lists(st.sampled_from([*LAYOUTS]), min_size=2, max_size=2), st.sampled_from([np.float32, np.float64]),
+    st.lists(st.sampled_from([*LAYOUTS]), min_size=2, max_size=2),
+    st.sampled_from([np.float32, np.float64, np.float16, ag.bfloat16.type]),
     st.sampled_from(["same", "scalar", "row", "column"]), st.booleans(),
 )  # fmt: skip
 def test_groups_have_the_bits_of_eager_code(steps, shape, layouts, dtype, other, whole):
@@ -73,6 +79,25 @@ def test_groups_have_the_bits_of_eager_code(steps, shape, layouts, dtype, other,
             for got, want in zip(compiled(*tensors), expected, strict=True):
                 same_bits(got._array, want._array)
                 assert got._array.strides == want._array.strides
+
+
+def test_half_types_inside_of_a_group_of_float32(at_once):
+    """Casts there and back round, and so does each op between them; float64 is another group."""
+
+    def f(x):
+        y = x.half() * x.half().bfloat16()
+        z = (x.bfloat16() + x.half().tanh().bfloat16()).float()
+        return x.half().float() * 3, y, z, x.double().half().double() + 1
+
+    x, compiled = wrapped(values(500)), ag.compile(f, fullgraph=True)
+    with np.errstate(all="ignore"):
+        expected = f(x)
+        for _ in range(5):
+            for got, want in zip(compiled(x), expected, strict=True):
+                same_bits(got._array, want._array)
+    dtypes = [{v.dtype for v in (*group.args, *group.outs)} for group in groups_of(compiled)]
+    assert {ag.float32} in dtypes or {ag.float32, ag.float16} in dtypes
+    assert not any(ag.float64 in several and len(several) > 1 for several in dtypes)
 
 
 def network(*sizes):

@@ -1,4 +1,4 @@
-"""Groups on CUDA, with sums at their end: shapes, layouts, broadcasts and special values against eager code."""
+"""Groups on CUDA, with sums and maxima at their end: shapes, layouts, broadcasts, special values against eager code."""
 
 import numpy as np
 import pytest
@@ -22,6 +22,9 @@ FUNCTIONS = {
     "sums of columns": lambda x, y: ((x * y + 1).sum(0), (x - y).square().sum(0)),
     "sum of rows": lambda x, y: ((x * y + 1).sum(-1), x * y),
     "mean": lambda x, y: (((x - y) ** 2).mean(), x - y),
+    "maxima of columns": lambda x, y: ((x * y + 1).amax(0), (x - y).square().amax(0)),
+    "minima of rows": lambda x, y: ((x * y + 1).amin(-1), x * y),
+    "maximum": lambda x, y: ((x * y - 1).amax(), x - y),
 }  # fmt: skip
 NUMBERS = [s for s in SPECIAL if s == 0 or not abs(s) < 1e-30]  # CUDA flushes subnormal numbers
 COMPILED = {name: ag.compile(f, fullgraph=True) for name, f in FUNCTIONS.items()}
@@ -52,6 +55,8 @@ def test_groups_against_eager_code(name, shape, layouts, other, seed, special):
     tensors = []
     for size, layout in zip((shape, second), layouts, strict=True):
         array = np.asarray(random.normal(size=size)).astype("f4")
+        if name.startswith(("max", "min")) and not np.prod(shape):
+            return  # the maximum of no elements is an error
         if special and array.size:
             array.reshape(-1)[random.integers(0, array.size)] = random.choice(NUMBERS)
         x = ag.tensor(array, device="cuda")
@@ -81,8 +86,14 @@ def sums_in(compiled):
     (lambda x, y: ((x * y + 1).sum(0), (x * y + 2).mean()), (37, 24), [1], {"group": 1}),  # one kind, the other apart
     (lambda x, y: tuple((x * y + k).sum(0) for k in range(3)), (37, 24), [0], {"group": 1}),  # there is no room for
     (lambda x, y: (x * y + 1).mean(), (400, 50), [0], {"group": 1}),  # too many elements for one block
+    (FUNCTIONS["maxima of columns"], (37, 24), [2], {"group": 1}),
+    (FUNCTIONS["minima of rows"], (37, 24), [1], {"group": 1}),
+    (FUNCTIONS["maximum"], (37, 24), [1], {"group": 1}),
+    (lambda x, y: (x * y + 1).amax((0, 1), keepdim=True), (37, 24), [1], {"group": 1}),
+    (lambda x, y: (x * y + 1).amax(0), (2100, 8), [0], {"group": 1}),  # would take parts
+    (lambda x, y: ((x * y + 1).amax(0), (x * y + 2).amin(0)), (37, 24), [1], {"group": 1}),  # one kind
 ], ids=["column", "columns", "parts", "mean", "total", "rows", "means of rows", "matrices", "two kinds", "three",
-        "many"])  # fmt: skip
+        "many", "maxima", "minima", "maximum", "kept dimensions", "maxima in parts", "maxima and minima"])  # fmt: skip
 def test_which_sums_join_a_group(f, shape, sums, launched):
     x, y = (ag.tensor(np.random.default_rng(k).normal(size=shape).astype("f4"), device="cuda") for k in (1, 2))
     compiled = ag.compile(f, fullgraph=True)
@@ -92,6 +103,41 @@ def test_which_sums_join_a_group(f, shape, sums, launched):
     with ag.profiler.count() as counted:
         compiled(x, y)
     assert {name: counted.launches.get(name) for name in launched} == launched
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize(("name", "eager"), [("maxima of columns", 6), ("minima of rows", 4), ("maximum", 4)])
+def test_maxima_take_no_launch_of_their_own(name, eager):
+    """As CuPy's stand-in counts launches, those of CuPy's reductions among them."""
+    from cupy._emulation import counted
+
+    x, y = (ag.ones(37, 24, device="cuda") + k for k in (1, 2))
+    for f, launches in ((FUNCTIONS[name], eager), (ag.compile(FUNCTIONS[name], fullgraph=True), 1)):
+        for _ in range(3):
+            f(x, y)
+        with counted() as asked:
+            f(x, y)
+        assert asked.total == launches
+
+
+def test_ties_and_nan_share_the_gradient_as_in_eager_code():
+    """Of maxima in a group, whose gradient compares them with what the group has written."""
+
+    def f(x, y):
+        z = x * y + x
+        return ag.autograd.grad((z * y).amax(0).sum() + (z - x).amin(-1).sum() + (z + y).amax(), (x, y))
+
+    for dtype, special in ((ag.float32, 2.0), (ag.float32, np.nan), (ag.float16, np.inf), (ag.bfloat16, 1.0)):
+        numbers = np.random.default_rng(0).integers(-2, 3, (2, 12, 8)).astype("f4")  # many ties
+        numbers[0, 3, 5] = special
+        x, y = (ag.tensor(a, dtype=dtype, device="cuda").requires_grad_() for a in numbers)
+        compiled = ag.compile(f, fullgraph=True)
+        with np.errstate(all="ignore"):
+            for _ in range(3):
+                for made, expected in zip(compiled(x, y), f(x, y), strict=True):
+                    a, b = (t.cpu().double().numpy() for t in (made, expected))
+                    np.testing.assert_allclose(a, b, 2e-2 if dtype == ag.bfloat16 else 2e-3)
+        assert sum(sums_in(compiled)) >= 1
 
 
 def test_a_summed_result_that_is_read_elsewhere_is_written():

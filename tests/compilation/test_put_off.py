@@ -1,5 +1,7 @@
 """Layers of second derivatives that are put off: blocks of rows go through all of them, with the bits of eager code."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,7 @@ def blocks(monkeypatch):
 def network(layers=3):
     ag.manual_seed(0)
     sizes = [2, *[WIDTH] * layers]
-    hidden = [layer for k, h in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(k, h), nn.Tanh())]
+    hidden = [layer for k, h in itertools.pairwise(sizes) for layer in (nn.Linear(k, h), nn.Tanh())]
     return nn.Sequential(*hidden, nn.Linear(WIDTH, 1))
 
 
@@ -93,7 +95,7 @@ def test_memory_of_what_is_put_off_is_left_alone(monkeypatch):
     def between(x, write):
         saved = x.tanh()
         weight = ag.eye(WIDTH, device="cpu")
-        options = dict(activation="tanh", d=1, groups=(((0, 0),),))
+        options = {"activation": "tanh", "d": 1, "groups": (((0, 0),),)}
         _, stream = layer_jets.layer_jet(saved, ag.ones(1, *x.shape, device="cpu"), weight, None, **options)
         if write:
             saved.mul_(2)

@@ -7,6 +7,7 @@ formula and derivative a float32 and a float64 instance that moves 16 bytes at a
 """
 
 import functools
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,8 +146,8 @@ def declare():
                 if name in ALL_TYPES or (dtype.itemsize > 2 and width > 1):
                     kernels.declare_elementwise(value_of(name, **attributes), dtype, width)
             kernels.declare_group(group()[0], dtype, width)
-            for along in ("columns", "rows", "all"):
-                kernels.declare_group_sums(group_sums(), dtype, width, along)
+            for along, op in itertools.product(("columns", "rows", "all"), ("sum", "amax", "amin")):
+                kernels.declare_group_sums(group_sums(), dtype, width, along, op)
             for functor in activation_functors():
                 kernels.declare_bias_activation(functor, dtype, width)
                 if not functor.flat:

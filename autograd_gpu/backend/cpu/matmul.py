@@ -10,6 +10,7 @@ from .. import counters
 from ..arrays.dtypes import HALF, float32, float64, int64
 from . import few_rows, large_products, pool, sums
 from .blas import SMALL_PRODUCT, SMALL_VECTOR, on_one_thread, readable
+from .half import convert
 
 TINY = 1 << 13  # multiply-adds, and elements of an operand, up to which a plain product is fastest
 MANY_ELEMENTS = 1 << 16  # of both operands, from which on a batch may be cut into blocks
@@ -25,7 +26,7 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.ndim > 2 and b.ndim == 2:
         return matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.dtype in HALF:
-        return matmul(a.astype(float32), b.astype(float32)).astype(a.dtype)
+        return convert(matmul(widened(a), widened(b)), a.dtype)
     if counters.ACTIVE:
         counters.matmul((*_batch(a, b), a.shape[-2], a.shape[-1], b.shape[-1]))
     m, terms, n = a.shape[-2], a.shape[-1], b.shape[-1]
@@ -42,6 +43,12 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if product is _product and (step := large_products.step_of(a, b, work)):
         return large_products.in_blocks(a, b, step)
     return on_one_thread(product, a, b)
+
+
+def widened(a: np.ndarray) -> np.ndarray:
+    """An array of a half type in float32 and in its own memory order, that of a transposed view included."""
+    is_turned = a.ndim == 2 and a.flags.f_contiguous and not a.flags.c_contiguous
+    return convert(a.T, float32).T if is_turned else convert(a, float32)
 
 
 def _is_exact(a: np.ndarray, b: np.ndarray) -> bool:

@@ -7,6 +7,7 @@ what is computed beside it; so the results have the bits of the programs one by 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .expression import number
 from .lowering import Instruction, Operand, Program
@@ -25,15 +26,28 @@ class Joined:
         self.constants.setdefault(key, float(value))
         return Operand("c", list(self.constants).index(key))
 
-    def add(self, program: Program, operands: Sequence[Operand], numbers: Sequence[float] = ()) -> list[Operand]:
-        """Appends a program with these inputs, and numbers that become constants. Its outputs."""
+    def add(
+        self, program: Program, operands: Sequence[Operand], numbers: Sequence[float] = (), rounding: str | None = None
+    ) -> list[Operand]:  # fmt: skip
+        """Appends a program with these inputs, and numbers that become constants. Its outputs.
+
+        rounding: a half type, to which the result of each instruction is rounded that is no condition.
+        """
         known = {Operand("i", k): operand for k, operand in enumerate(operands)}
         known |= {Operand("n", k): self.constant(value) for k, value in enumerate(numbers)}
         known |= {Operand("c", k): self.constant(value) for k, value in enumerate(program.constants)}
         for k, instruction in enumerate(program.instructions):
-            moved = Instruction(instruction.op, tuple([known[a] for a in instruction.args]))
-            known[Operand("t", k)] = self.instructions.setdefault(moved, Operand("t", len(self.instructions)))
+            result = self._result(instruction.op, *[known[a] for a in instruction.args])
+            rounds = rounding is not None and not instruction.is_condition
+            known[Operand("t", k)] = self.rounded(rounding, result) if rounds else result
         return [known[o] for o in program.outputs]
+
+    def rounded(self, dtype: Any, operand: Operand) -> Operand:
+        """A value that is computed in float32, rounded to a half type."""
+        return self._result(dtype, operand)
+
+    def _result(self, op: str, *args: Operand) -> Operand:
+        return self.instructions.setdefault(Instruction(op, args), Operand("t", len(self.instructions)))
 
     def program(self, inputs: int, numbers: int, outputs: Sequence[Operand]) -> Program:
         """The whole, without what no output needs."""

@@ -36,6 +36,12 @@ OPERATIONS = frozenset((
     "add", "sub", "mul", "div", "neg", "abs", "sign", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh",
     "normal_cdf", "minimum", "maximum", "pow", "lt", "le", "gt", "ge", "eq", "or", "and", "select",
 ))  # fmt: skip
+# What groups alone do: what is computed in float32, rounded to a half type; NumPy's own function of a half type.
+ROUNDINGS = frozenset(("float16", "bfloat16"))
+HALF_FUNCTIONS = {
+    f"{function}.{half}": (function, half) for half in sorted(ROUNDINGS)
+    for function in ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh")
+}  # fmt: skip
 
 
 class Operand(NamedTuple):
@@ -53,7 +59,10 @@ class Operand(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """One of OPERATIONS. Those in CONDITIONS, and the first argument of select, "and" and "or", are bools."""
+    """One of OPERATIONS, ROUNDINGS or HALF_FUNCTIONS.
+
+    Those in CONDITIONS, and the first argument of select, "and" and "or", are bools.
+    """
 
     op: str
     args: tuple[Operand, ...]

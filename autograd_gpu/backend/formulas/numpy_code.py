@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.dtypes import as_dtype, float32
 from ..arrays.memory_format import empty_like, memory_order
 from ..cpu import numpy_ops, pool
 from ..cpu.half import convert
 from ..cpu.rows import SHARED_BLOCK, Blocks
-from .lowering import Operand, Program
+from .lowering import HALF_FUNCTIONS, ROUNDINGS, Operand, Program
 from .native.switch import SETTING, switch_of
 from .numpy_source import BlockWriter, called, defined, each_source, source
 
@@ -55,15 +56,34 @@ def _of_scipy(program: Program) -> dict[str, Any]:
     return {op: getattr(numpy_ops.special(), names[op]) for op in asked}
 
 
-def computed(xp: Any, program: Program, arrays: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
+def computed(
+    xp: Any, program: Program, arrays: Sequence[Any], numbers: Sequence[Any], constants: Sequence[Any] | None = None
+) -> list[Any]:  # fmt: skip
     """The outputs of a program as new arrays, by a call of the array module `xp`, such as CuPy, per instruction."""
     known = dict(zip([Operand("i", k) for k in range(len(arrays))], arrays, strict=True))
     known |= {Operand("n", k): value for k, value in enumerate(numbers)}
-    known |= {Operand("c", k): value for k, value in enumerate(program.constants)}
+    known |= {Operand("c", k): value for k, value in enumerate(program.constants if constants is None else constants)}
     for k, (op, args) in enumerate(program.instructions):
-        name = "where" if op == "select" else UFUNCS[op].__name__
-        known[Operand("t", k)] = getattr(xp, name)(*[known[a] for a in args])
+        operands = [known[a] for a in args]
+        if op in ROUNDINGS:
+            known[Operand("t", k)] = convert(convert(operands[0], as_dtype(op)), operands[0].dtype)
+        elif op in HALF_FUNCTIONS:
+            function, half = HALF_FUNCTIONS[op]
+            known[Operand("t", k)] = convert(UFUNCS[function](convert(operands[0], as_dtype(half))), operands[0].dtype)
+        else:
+            known[Operand("t", k)] = getattr(xp, "where" if op == "select" else UFUNCS[op].__name__)(*operands)
     return [known[o] for o in program.outputs]
+
+
+def computed_in_float32(
+    program: Program, arrays: Sequence[np.ndarray], numbers: Sequence[np.ndarray], dtypes: Sequence[np.dtype]
+) -> list[np.ndarray]:
+    """The outputs of a program that rounds to half types on its way (ROUNDINGS), in these dtypes."""
+    with np.errstate(all="ignore"):
+        constants = [np.float32(c) for c in program.constants]
+        inputs, numbers = ([convert(a, float32) for a in listed] for listed in (arrays, numbers))
+        outputs = computed(np, program, inputs, numbers, constants)
+        return [np.asarray(convert(out, dtype)) for out, dtype in zip(outputs, dtypes, strict=True)]
 
 
 def executed(name: str, text: str, dtype: np.dtype, library: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """fuse: arithmetic of one shape and dtype becomes groups, each of which is one pass over memory.
 
-A group joins the programs of its instructions (parts.py) instruction by instruction, so no bit changes. What is not
-arithmetic keeps its order; a group stands where its first result is read. What reads memory that is written to runs
-behind the write before it in the program, and before the next one.
+A group joins the programs of its instructions (parts.py) instruction by instruction, so no bit changes. On the CPU
+half types are computed in float32 and rounded behind each instruction, so they, float32 and casts are one group. What
+is not arithmetic keeps its order; a group stands where its first result is read. What reads memory that is written to
+runs behind the write before it in the program, and before the next one.
 """
 
 from __future__ import annotations
@@ -186,9 +187,7 @@ def _nodes(units: Sequence[_Unit], returns: Sequence[Value]) -> list[Node]:
             readers.setdefault(v, set()).add(unit.number)
     nodes: list[Node] = []
     for unit in units:
-        if not unit.parts or (len(unit.nodes) == 1 and not unit.parts[0].chooses and (
-            len(unit.parts[0].program.instructions) < 2 or not on_host(unit.nodes[0].outs[0])
-        )):  # fmt: skip
+        if not unit.parts or (len(unit.nodes) == 1 and not unit.parts[0].pays_alone):
             nodes += unit.nodes
             continue
         outs = [v for n in unit.nodes for v in n.outs if readers.get(v, set()) - {unit.number}]
@@ -232,7 +231,7 @@ def _code(group: Group, parts: Parts) -> GroupCode | kernels.GroupKernel:
     if not host:
         return kernels.GroupKernel(program, sum(_is_strided(v, shape) for v in group.args), scalars, shape)
     name = f"group of {', '.join(dict.fromkeys(node.name for node in group.parts))}"
-    return GroupCode(name, program, group.outs[0].dtype, shape)
+    return GroupCode(name, program, [v.dtype for v in (*group.args, *group.outs)], shape)
 
 
 # ---- memory --------------------------------------------------------------------------------------------

@@ -142,10 +142,11 @@ def group_sums(on, dtype, _):
         kernel.shape = shape
         expected = references.group(*[a.astype(kernels.wide(dtype)) for a in arrays])
         for along, axis in (("columns", 0), ("rows", 1), ("all", None)):
-            sums = [np.asarray(r.sum(axis)) for r in (expected[2], expected[1])]
-            summing = kernels.SummingKernel(kernel, (0, 1), (2, 1), along, [s.shape for s in sums])
-            results = summing(*[on(a) for a in arrays])
-            near(results, [r.astype(dtype) for r in (*expected[:2], *sums)], dtype, 10)
+            for op, reduce in (("sum", np.sum), ("amax", np.max), ("amin", np.min)):
+                sums = [np.asarray(reduce(r, axis)) for r in (expected[2], expected[1])]
+                summing = kernels.SummingKernel(kernel, (0, 1), (2, 1), along, [s.shape for s in sums], op=op)
+                results = summing(*[on(a) for a in arrays])
+                near(results, [r.astype(dtype) for r in (*expected[:2], *sums)], dtype, 10)
 
 
 def gather(on, _, functor):

@@ -30,8 +30,8 @@ def operands(shape, dtype):
     return [*whole, quarters(shape[1:], dtype), quarters((shape[0], 1), dtype), quarters((1,), dtype)]
 
 
-def run(arrays, along="columns", offset=0, in_place=False, divisor=1, parts=None, **how):
-    """What backend/kernels/group_sums.py launches: two results and two sums."""
+def run(arrays, along="columns", offset=0, in_place=False, divisor=1, parts=None, op="sum", **how):
+    """What backend/kernels/group_sums.py launches: two results and two sums, or maxima or minima."""
     functor, x = functors.group_sums(), arrays[0]
     (rows, cols), wide = x.shape, kernels.wide(x.dtype)
     placed = [Placed(a, offset) for a in arrays]
@@ -40,13 +40,13 @@ def run(arrays, along="columns", offset=0, in_place=False, divisor=1, parts=None
     width = emulated.width_of(x.reshape(-1) if along == "all" else x, offset)
     packed = packed_arrays(functor, *([on_device(p.array) for p in several] for several in (placed, [*written, *sums])),
                            x.shape)  # fmt: skip
-    name = kernels.declare_group_sums(functor, x.dtype, width, along)
+    name = kernels.declare_group_sums(functor, x.dtype, width, along, op)
     if along != "columns":
         tiles = kernels.row_tiles(rows, cols, width, x.itemsize, stages=1)
         tiles, size = (tiles, (rows, cols)) if along == "rows" else (((1, 1), (kernels.THREADS, 1)), (x.size,))
         emulated.launch(name, tiles, packed, divisor, *size, **how)
         return [out.result() for out in (*written, *sums)]
-    (across, usual), block = kernels.sum_tiles(rows, cols, width, x.itemsize)
+    (across, usual), block = kernels.sum_tiles(rows, cols, width, x.itemsize, 2 if op == "sum" else 1)
     parts = parts or usual
     partials = unset((2, parts, cols), wide) if parts > 1 else None
     emulated.launch(name, ((across, parts), block), packed, partials, rows, cols, **how)
@@ -54,10 +54,11 @@ def run(arrays, along="columns", offset=0, in_place=False, divisor=1, parts=None
     return made + ([*partials.result().sum(1).astype(x.dtype)] if parts > 1 else [out.result() for out in sums])
 
 
-def expected(arrays, along="columns", divisor=1):
+def expected(arrays, along="columns", divisor=1, op="sum"):
     first, second, third = references.group(*[a.astype(kernels.wide(a.dtype)) for a in arrays])
     axis = {"columns": 0, "rows": 1, "all": None}[along]
-    sums = [np.asarray(r.sum(axis) / divisor) for r in (third, second)]
+    reduce = {"sum": np.sum, "amax": np.max, "amin": np.min}[op]
+    sums = [np.asarray(reduce(r, axis) / divisor) for r in (third, second)]
     return [r.astype(arrays[0].dtype) for r in (first, second, *sums)], max(len(first) ** 0.5, 1)
 
 
@@ -86,6 +87,31 @@ def test_orders_and_places_give_the_same_bits(dtype, along):
             assert_same(one, other)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("op", ["amax", "amin"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_extremes(dtype, shape, op, order):
+    """Exactly those of the results that are written: a rounded maximum is the maximum of what is rounded."""
+    for along, axis in (("columns", 0), ("rows", 1), ("all", None)):
+        for offset in (0, 1):
+            arrays = operands(shape, dtype)
+            made = run(arrays, along, offset, op=op, order=order)
+            reduce = np.max if op == "amax" else np.min
+            assert_same(made[3], np.asarray(reduce(made[1].astype(kernels.wide(dtype)), axis)).astype(dtype))
+            compare(made, arrays, along=along, op=op)
+
+
+@pytest.mark.parametrize("op", ["amax", "amin"])
+@pytest.mark.parametrize("along", ["columns", "rows", "all"])
+def test_extremes_of_special_values(along, op):
+    """NaN is the maximum, and the minimum, wherever it is; infinities; all elements of one sign."""
+    for number in np.float32([np.nan, np.inf, -np.inf, -3.0, 90.0]):
+        for place in ((0, 0), (5, 7), (2, 3)):
+            arrays = operands((6, 8), np.dtype("float32"))
+            arrays[1][place] = number
+            compare(run(arrays, along, op=op), arrays, along=along, op=op)
+
+
 @pytest.mark.parametrize("parts", [2, 3])
 def test_parts(dtype, parts):
     """Also with parts that have no row of their own."""
@@ -97,7 +123,8 @@ def test_parts(dtype, parts):
 def test_no_race():
     for along in ("columns", "rows", "all"):
         for shape in ((37, 24), (40, 45), (3, 520)):
-            run(operands(shape, np.dtype("float32")), along, in_place=True, check="races")
+            for op in ("sum", "amax"):
+                run(operands(shape, np.dtype("float32")), along, in_place=True, op=op, check="races")
     run(operands((70, 24), np.dtype("float32")), parts=3, check="races")
 
 

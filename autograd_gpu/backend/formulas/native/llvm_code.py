@@ -5,33 +5,36 @@ operand whose elements are not adjacent is copied to a strip, or from one. A str
 LLVM makes vector code of, and between them calls of NumPy's own inner loops for functions such as exp, so that the
 results have NumPy's bits. `data` has their addresses; the code holds none, and may be kept on disk.
 
-There is no fast-math and no contraction: each operation is rounded by itself. Accesses of a stage are parallel: NumPy
-copies operands that overlap otherwise than element by element.
+There is no fast-math and no contraction: each operation is rounded by itself. Half types are computed in float32;
+results are rounded to them, and so is what a group computes in between (ROUNDINGS). NumPy's functions of half types are
+tables of their 65,536 results (HALF_FUNCTIONS). Accesses of a stage are parallel: NumPy copies operands that overlap
+otherwise than element by element.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..lowering import Instruction, Operand, Program
+from ..lowering import HALF_FUNCTIONS, ROUNDINGS, Instruction, Operand, Program
+from .stages import CALLED, Stages
 
 STRIP = 1024  # elements
 SYMBOL = "loop"  # the name of the function
-CALLED = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "pow")  # by NumPy's inner loops
 OF_SCIPY = ("normal_cdf", "sigmoid")  # in float64 the former, and both in programs for few elements
 ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq"}
 INTRINSICS = {"sqrt": "sqrt", "abs": "fabs"}
-CHEAP = frozenset(("add", "sub", "mul", "neg", "abs"))  # computed twice rather than kept in a strip
+STORED = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}  # types of arrays
 Ties = Mapping[str, str]  # what minimum and maximum of zeros of different sign are: "first", "second" or "ordered"
 
 
 def functions_of(program: Program) -> list[str]:
-    """The functions whose inner loops are called, in the order of their addresses in `data`."""
-    return list(dict.fromkeys([i.op for i in program.instructions if i.op in CALLED]))
+    """The functions whose inner loops are called, or whose results are looked up, in the order of their addresses in
+    `data`."""
+    return list(dict.fromkeys([i.op for i in program.instructions if i.op in CALLED or i.op in HALF_FUNCTIONS]))
 
 
 def unsupported(program: Program) -> str | None:
@@ -40,94 +43,16 @@ def unsupported(program: Program) -> str | None:
     return f"{calls[0]} is a function of SciPy, whose inner loops are not called" if calls else None
 
 
-def source(program: Program, dtype: np.dtype, ties: Ties) -> str:
-    """The loop for arrays of this dtype as LLVM IR; half types are computed in float32."""
-    return _Writer(program, np.dtype(dtype), ties).text()
+def types_of(program: Program, dtype: np.dtype) -> list[np.dtype]:
+    """The dtypes of inputs, numbers and outputs, for arrays of one dtype; half types have float32 numbers."""
+    computed = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    inputs, numbers, outputs = (len(part) for part in (program.inputs, program.numbers, program.outputs))
+    return [dtype] * inputs + [computed] * numbers + [dtype] * outputs
 
 
-# ---- stages --------------------------------------------------------------------------------------------
-
-
-class _Stages:
-    """Which values each stage computes, and which strips hold those that later stages read.
-
-    The loop of stage s runs at the time 2 s, the calls behind it at 2 s + 1. The result of a call belongs to the stage
-    behind it.
-    """
-
-    def __init__(self, program: Program, widens: bool) -> None:
-        self.program, self.widens = program, widens
-        self.of: dict[Operand, int] = {}
-        for k, instruction in enumerate(program.instructions):
-            last = max([self.of.get(a, 0) for a in instruction.args], default=0)
-            self.of[Operand("t", k)] = last + (instruction.op in CALLED)
-        self.top = max([self.of.get(o, 0) for o in program.outputs], default=0)
-        self.kept: dict[Operand, tuple[int, int]] = {}  # value -> the times when it is written and last read
-        self.direct = self._direct()
-        self.loops = self._loops()
-        self.strips, self.count = self._strips()
-
-    def calls(self, stage: int) -> list[int]:
-        """The calls behind the loop of a stage."""
-        listed = enumerate(self.program.instructions)
-        return [k for k, i in listed if i.op in CALLED and self.of[Operand("t", k)] == stage + 1]
-
-    def _direct(self) -> Operand | None:
-        """The result of a call that is the only output, and goes to its place at once."""
-        (first, *others), stages = self.program.outputs, self.program.instructions
-        called = first.kind == "t" and stages[first.place].op in CALLED
-        return first if called and not others and not self.widens else None
-
-    def _keep(self, value: Operand, time: int) -> None:
-        born, last = self.kept.get(value, (2 * self.of.get(value, 0) - self._is_call(value), 0))
-        self.kept[value] = born, max(last, time)
-
-    def _is_call(self, value: Operand) -> bool:
-        return value.kind == "t" and self.program.instructions[value.place].op in CALLED
-
-    def _loops(self) -> list[list[int]]:
-        """The instructions that the loop of each stage computes, after settling which values are kept."""
-        for stage in range(self.top + 1):
-            for k in self.calls(stage):
-                argument = self.program.instructions[k].args[0]
-                if argument.kind == "t" or self.widens:
-                    self._keep(argument, 2 * stage + 1)
-                if Operand("t", k) != self.direct:
-                    self._keep(Operand("t", k), 2 * stage + 1)
-        return [self._loop(s) for s in range(self.top, -1, -1)][::-1]
-
-    def _loop(self, stage: int) -> list[int]:
-        """What a stage computes for itself and for the stages behind it, which are settled."""
-        waiting = [v for v in self.kept if v.kind == "t" and not self._is_call(v) and self.of[v] == stage]
-        waiting += [o for o in self.program.outputs if stage == self.top and o != self.direct]
-        needed: set[Operand] = set()
-        while waiting:
-            value = waiting.pop()
-            if value.kind != "t" or value in needed:
-                continue
-            if self._is_call(value) or not (self.of[value] == stage or self._recomputed(value)):
-                self._keep(value, 2 * stage)
-                continue
-            needed.add(value)
-            waiting += self.program.instructions[value.place].args
-        return sorted([value.place for value in needed])
-
-    def _recomputed(self, value: Operand) -> bool:
-        """Whether later stages compute the value themselves: a condition, or a sum or product of inputs."""
-        instruction = self.program.instructions[value.place]
-        if instruction.is_condition:
-            return True
-        return value not in self.kept and instruction.op in CHEAP and all(a.kind != "t" for a in instruction.args)
-
-    def _strips(self) -> tuple[dict[Operand, int], int]:
-        """A strip for each value that is kept; one that is no longer read is used again."""
-        strips: dict[Operand, int] = {}
-        free_from: list[int] = []  # by strip, the time of its last read
-        for value, (born, last) in sorted(self.kept.items(), key=lambda item: (item[1], item[0])):
-            strip = next((n for n, time in enumerate(free_from) if time < born), len(free_from))
-            free_from[strip : strip + 1] = [last]
-            strips[value] = strip
-        return strips, len(free_from)
+def source(program: Program, types: Sequence[np.dtype], ties: Ties) -> str:
+    """The loop for inputs, numbers and outputs of these dtypes as LLVM IR; half types are computed in float32."""
+    return _Writer(program, types, ties).text()
 
 
 # ---- text ----------------------------------------------------------------------------------------------
@@ -142,18 +67,18 @@ def _literal(value: float, dtype: np.dtype) -> str:
 class _Writer:
     """Writes the function; `%p0`, `%s0` are the address and the step of operand 0, `%x0` where its strip begins."""
 
-    def __init__(self, program: Program, dtype: np.dtype, ties: Ties) -> None:
+    def __init__(self, program: Program, types: Sequence[np.dtype], ties: Ties) -> None:
         self.program, self.ties, self.lines, self.names = program, ties, list[str](), 0
-        self.stored = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}[dtype.name]
-        self.size, self.type = dtype.itemsize, "double" if dtype == np.float64 else "float"
+        self.stored, self.sizes = [STORED[t.name] for t in types], [t.itemsize for t in types]
+        self.type = "double" if "double" in self.stored else "float"
         self.dtype = np.dtype(np.float64 if self.type == "double" else np.float32)
-        self.stages = _Stages(program, self.stored != self.type)
         self.functions = functions_of(program)
-        inputs, numbers, outputs = (len(part) for part in (program.inputs, program.numbers, program.outputs))
-        self.inputs, self.first_number, self.count = range(inputs), inputs, inputs + numbers + outputs
+        inputs, numbers = len(program.inputs), len(program.numbers)
+        self.inputs, self.first_number, self.count = range(inputs), inputs, len(types)
         self.outputs = range(inputs + numbers, self.count)
+        widened = {Operand("i", k) for k in self.inputs if self.stored[k] != self.type}
+        self.stages = Stages(program, widened, self.stored[self.outputs[0]] != self.type)
         self.fixed = {Operand("c", k): _literal(value, self.dtype) for k, value in enumerate(program.constants)}
-        self.fixed |= {Operand("n", k): f"%n{k}" for k in range(numbers)}
         self.loops = 0
 
     def text(self) -> str:
@@ -187,15 +112,16 @@ class _Writer:
         for k in range(self.stages.count):
             self.write(f"%strip{k} = alloca [{STRIP} x {self.type}], align 64")
         for k in (*self.inputs, *self.outputs):
-            self.write(f"%b{k} = alloca [{STRIP} x {self.stored}], align 64")
+            self.write(f"%b{k} = alloca [{STRIP} x {self.stored[k]}], align 64")
         self.write("%pointers = alloca [3 x ptr]", "%strides = alloca [3 x i64]", "%length = alloca i64")
         self.write("%count = load i64, ptr %dims")
         for k in range(self.count):
             self.write(f"%p{k} = getelementptr i8, ptr {self._loaded('ptr', '%args', k)}, i64 0",
                         f"%s{k} = add i64 {self._loaded('i64', '%steps', k)}, 0",
-                        f"%dense{k} = icmp eq i64 %s{k}, {self.size}")  # fmt: skip
-        for k in range(len(self.program.numbers)):
-            self.write(f"%n{k} = load {self.type}, ptr %p{self.first_number + k}")
+                        f"%dense{k} = icmp eq i64 %s{k}, {self.sizes[k]}")  # fmt: skip
+        for k, place in enumerate(range(self.first_number, self.outputs[0])):
+            loaded = self.let(f"load {self.stored[place]}, ptr %p{place}")
+            self.fixed[Operand("n", k)] = self.widened(loaded, self.stored[place])
         for value in dict.fromkeys([i.args[1] for i in self.program.instructions if i.op == "pow"]):
             self.write(f"%a{value} = alloca {self.type}", f"store {self.type} {self.fixed[value]}, ptr %a{value}")
         for k in range(len(self.functions)):
@@ -232,9 +158,9 @@ class _Writer:
         self.write(f"br i1 %dense{k}, label %moved{k}, label %enter{k}", f"enter{k}:", f"br label %move{k}",
                     f"move{k}:", f"%m{k} = phi i64 [0, %enter{k}], [%m{k}n, %move{k}]")  # fmt: skip
         outside = self.let(f"getelementptr i8, ptr %q{k}, i64 {self.let(f'mul i64 %m{k}, %s{k}')}")
-        inside = self.let(f"getelementptr {self.stored}, ptr %b{k}, i64 %m{k}")
+        inside = self.let(f"getelementptr {self.stored[k]}, ptr %b{k}, i64 %m{k}")
         source, target = (outside, inside) if into_strip else (inside, outside)
-        self.write(f"store {self.stored} {self.let(f'load {self.stored}, ptr {source}')}, ptr {target}",
+        self.write(f"store {self.stored[k]} {self.let(f'load {self.stored[k]}, ptr {source}')}, ptr {target}",
                     f"%m{k}n = add nuw nsw i64 %m{k}, 1", f"%m{k}c = icmp slt i64 %m{k}n, %n",
                     f"br i1 %m{k}c, label %move{k}, label %moved{k}, !llvm.loop !4", f"moved{k}:")  # fmt: skip
 
@@ -268,29 +194,29 @@ class _Writer:
             loop.compute(place)
         for value in kept:
             loop.store(self.type, f"%strip{self.stages.strips[value]}", loop.value(value))
-        results = [self._narrowed(loop.value(o)) for o in outputs]
+        results = [loop.narrowed(o, self.stored[k]) for k, o in zip(self.outputs, outputs, strict=False)]
         for place, result in zip(self.outputs, results, strict=False):
-            loop.store(self.stored, f"%x{place}", result)
+            loop.store(self.stored[place], f"%x{place}", result)
         self.write(f"%i{k}n = add nuw nsw i64 %i{k}, 1", f"%i{k}c = icmp slt i64 %i{k}n, %n",
                     f"br i1 %i{k}c, label %stage{k}, label %behind{k}, !llvm.loop !{5 + k}", f"behind{k}:")  # fmt: skip
 
     def _is_call(self, value: Operand) -> bool:
         return value.kind == "t" and self.program.instructions[value.place].op in CALLED
 
-    def widened(self, value: str) -> str:
-        """What was loaded of an input in the type of the computation."""
-        if self.stored == "half":
+    def widened(self, value: str, stored: str) -> str:
+        """A value that has the type of an array in the type of the computation."""
+        if stored == "half":
             return self.let(f"fpext half {value} to float")
-        if self.stored == "i16":
+        if stored == "i16":
             word = self.let(f"zext i16 {value} to i32")
             return self.let(f"bitcast i32 {self.let(f'shl i32 {word}, 16')} to float")
         return value
 
-    def _narrowed(self, value: str) -> str:
-        """A result in the type of the outputs, rounded to even; of bfloat16 its bits."""
-        if self.stored == "half":
+    def narrowed(self, value: str, stored: str) -> str:
+        """A result in the type of an array, rounded to even; of bfloat16 its bits."""
+        if stored == "half":
             return self.let(f"fptrunc float {value} to half")
-        if self.stored != "i16":
+        if stored != "i16":
             return value
         let = self.let
         bits = let(f"bitcast float {value} to i32")
@@ -306,20 +232,27 @@ class _Loop:
 
     def __init__(self, writer: _Writer, index: str) -> None:
         self.writer, self.index, self.let = writer, index, writer.let
-        self.known = dict(writer.fixed)
+        self.known, self.rounded = dict(writer.fixed), dict[tuple[Operand, str], str]()
 
     def value(self, operand: Operand) -> str:
         """The name of a value, loaded from its array or its strip if this loop has not computed it."""
         if operand not in self.known:
             writer = self.writer
             if operand.kind == "i":
-                self.known[operand] = writer.widened(self._load(writer.stored, f"%x{operand.place}"))
+                stored = writer.stored[operand.place]
+                loaded = self.rounded[operand, stored] = self._load(stored, f"%x{operand.place}")
+                self.known[operand] = writer.widened(loaded, stored)
             else:
                 self.known[operand] = self._load(writer.type, f"%strip{writer.stages.strips[operand]}")
         return self.known[operand]
 
-    def _load(self, type: str, array: str) -> str:
-        place = self.let(f"getelementptr {type}, ptr {array}, i64 {self.index}")
+    def narrowed(self, operand: Operand, stored: str) -> str:
+        """A value in the type of an array: what it was rounded to, if it was."""
+        value = self.value(operand)
+        return self.rounded.get((operand, stored)) or self.writer.narrowed(value, stored)
+
+    def _load(self, type: str, array: str, index: str = "") -> str:
+        place = self.let(f"getelementptr {type}, ptr {array}, i64 {index or self.index}")
         return self.let(f"load {type}, ptr {place}, !llvm.access.group !0")
 
     def store(self, type: str, array: str, value: str) -> None:
@@ -337,17 +270,32 @@ class _Loop:
         elif op in ("and", "or"):
             result = let(f"{op} i1 {args[0]}, {args[1]}")
         elif op in INTRINSICS:
-            bits = 32 if type == "float" else 64
-            result = let(f"call {type} @llvm.{INTRINSICS[op]}.f{bits}({type} {args[0]})")
+            digits = 32 if type == "float" else 64
+            result = let(f"call {type} @llvm.{INTRINSICS[op]}.f{digits}({type} {args[0]})")
         elif op == "neg":
             result = let(f"fneg {type} {args[0]}")
         elif op == "select":
             result = self._select(*args)
         elif op == "sign":
             result = self._sign(args[0])
+        elif op in ROUNDINGS:
+            stored = STORED[op]
+            bits = self.rounded[Operand("t", place), stored] = self.writer.narrowed(args[0], stored)
+            result = self.writer.widened(bits, stored)
+        elif op in HALF_FUNCTIONS:
+            result = self._looked_up(place, instruction)
         else:
             result = self._extremum(op, *args)
         self.known[Operand("t", place)] = result
+
+    def _looked_up(self, place: int, instruction: Instruction) -> str:
+        """A function of a half type, whose results are a table by the bits of its argument."""
+        stored, table = STORED[HALF_FUNCTIONS[instruction.op][1]], self.writer.functions.index(instruction.op)
+        bits = self.narrowed(instruction.args[0], stored)
+        word = bits if stored == "i16" else self.let(f"bitcast {stored} {bits} to i16")
+        result = self._load(stored, f"%f{table}", self.let(f"zext i16 {word} to i64"))
+        self.rounded[Operand("t", place), stored] = result
+        return self.writer.widened(result, stored)
 
     def _select(self, condition: str, a: str, b: str) -> str:
         return self.let(f"select i1 {condition}, {self.writer.type} {a}, {self.writer.type} {b}")

@@ -13,11 +13,12 @@ import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from ....errors import warn_user
-from ...arrays.dtypes import bfloat16, float16, float64
+from ...arrays.dtypes import bfloat16, float16, float32, float64
 from ...arrays.memory_format import empty_like, memory_order
 from ...cpu import pool
 from ...cpu.rows import Blocks
@@ -67,6 +68,11 @@ def state() -> str:
     if not SETTING.on:
         return f"off: AUTOGRAD_GPU_NATIVE={os.environ.get('AUTOGRAD_GPU_NATIVE', '')}, formulas run as NumPy code"
     return f"on: llvmlite {importlib.import_module('llvmlite').__version__}, machine code in {disk_cache.folder()}"
+
+
+def converts_float16() -> bool:
+    """Whether this processor has instructions for float16, which native code needs."""
+    return platform.machine() not in ("x86_64", "AMD64") or disk_cache.has_feature("f16c")
 
 
 class Switch:
@@ -119,18 +125,22 @@ class Switch:
         ir = self.ir(dtype)
         if not compiles and not disk_cache.is_on_disk(ir):
             return None
-        if dtype == float16 and platform.machine() in ("x86_64", "AMD64") and not disk_cache.has_feature("f16c"):
+        if float16 in self.types(dtype) and not converts_float16():
             raise Unavailable("this processor has no instructions for float16")
         address = disk_cache.address(ir, compiles)
         return None if address is None else self.linked(dtype, address)
 
     def ir(self, dtype: np.dtype) -> str:
         """The LLVM IR for arrays of this dtype."""
-        return _ir(self.program, dtype)
+        return _ir(self.program, self.types(dtype))
 
     def linked(self, dtype: np.dtype, address: int) -> Callable[..., Results | None]:
         """What runs, from the address of the machine code."""
-        return Kernel(self.name, self.program, dtype, address)
+        return Kernel(self.name, self.program, self.types(dtype), address)
+
+    def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
+        """The dtypes of inputs, numbers and outputs."""
+        return llvm_code.types_of(self.program, dtype)
 
     def is_ready(self, dtype: np.dtype) -> bool:
         """Whether native code runs for arrays of this dtype."""
@@ -151,14 +161,14 @@ def switch_of(name: str, program: Program, per_call: int = 0) -> Switch | None:
     return Switch(name, program, per_call) if is_there(program) else None
 
 
-def _ir(program: Program, dtype: np.dtype) -> str:
-    return llvm_code.source(program, dtype, ties(np.dtype("f8" if dtype == float64 else "f4")))
+def _ir(program: Program, types: Sequence[np.dtype]) -> str:
+    return llvm_code.source(program, types, ties(float64 if float64 in types else float32))
 
 
 def ir_or_reason(program: Program, dtype: np.dtype) -> str:
     """The LLVM IR for arrays of this dtype, or why there is none."""
     reason = llvm_code.unsupported(program)
-    return _ir(program, dtype) if reason is None else f"no native code: {reason}"
+    return _ir(program, llvm_code.types_of(program, dtype)) if reason is None else f"no native code: {reason}"
 
 
 def _nothing(arrays: Results, numbers: Results, out: Results | None) -> None:
@@ -172,18 +182,28 @@ def say(reason: str) -> None:
               "native code off")
 
 
-class Kernel:
-    """Machine code of a program for arrays of one dtype."""
+def as_bits(arrays: Sequence[Any]) -> list[Any]:
+    """The arrays, those of bfloat16 as their bits: NumPy's table of types lacks it."""
+    return [a.view(BITS) if a is not None and a.dtype == bfloat16 else a for a in arrays]
 
-    def __init__(self, name: str, program: Program, dtype: np.dtype, address: int) -> None:
-        self.native = NativeUfunc(name, program, dtype, address)
-        self.ufunc, self.as_bits = self.native.ufunc, dtype == bfloat16
-        self.numbers, self.outputs = len(program.numbers), len(program.outputs)
+
+class Kernel:
+    """Machine code of a program for inputs, numbers and outputs of these dtypes; of several, it takes `out`."""
+
+    def __init__(self, name: str, program: Program, types: Sequence[np.dtype], address: int) -> None:
+        self.native = NativeUfunc(name, program, types, address)
+        self.ufunc, self.has_bits = self.native.ufunc, bfloat16 in types
+        self.numbers, self.outputs, self.types = len(program.numbers), len(program.outputs), types
 
     def __call__(self, arrays: Results, numbers: Results, out: Results | None) -> Results:
-        if self.as_bits and arrays[0].dtype != BITS:  # NumPy's table of types lacks it
-            views = None if out is None else [o.view(BITS) for o in out]
-            return [r.view(bfloat16) for r in self([a.view(BITS) for a in arrays], numbers, views)]
+        if not self.has_bits:
+            return self._run(arrays, numbers, out)
+        if out is None:  # all arrays are of one dtype
+            return [r.view(bfloat16) for r in self._run(as_bits(arrays), numbers, None)]
+        self._run(as_bits(arrays), as_bits(numbers), as_bits(out))
+        return out
+
+    def _run(self, arrays: Results, numbers: Results, out: Results | None) -> Results:
         numbers, last = numbers[: self.numbers], arrays[-1]
         if out is None:
             if last.nbytes < pool.SMALLEST:

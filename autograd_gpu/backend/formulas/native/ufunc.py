@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.dtypes import bfloat16
-from ..lowering import Program
+from ...arrays.dtypes import as_dtype, bfloat16
+from ..lowering import HALF_FUNCTIONS, Program
 from .llvm_code import functions_of
 
 FROM_FUNCTION, CLEAR_FLAGS = 1, 27  # places in NumPy's table of functions, which its binary interface fixes
@@ -99,9 +99,19 @@ def ties(dtype: np.dtype) -> dict[str, str]:
     return rules
 
 
+@functools.cache
+def results_of(name: str) -> np.ndarray:
+    """The results of one of HALF_FUNCTIONS for all numbers of its half type, in the order of their bits."""
+    function, half = HALF_FUNCTIONS[name]
+    with np.errstate(all="ignore"):
+        results: np.ndarray = getattr(np, function)(np.arange(1 << 16, dtype=np.uint16).view(as_dtype(half)))
+    return results
+
+
 def loops_of(program: Program, dtype: np.dtype) -> Any:
     """The addresses that a program's machine code for this type of computation reads: an array of C."""
-    pairs = [inner_loop(function, dtype) for function in functions_of(program)]
+    pairs = [(results_of(name).ctypes.data, 0) if name in HALF_FUNCTIONS else inner_loop(name, dtype)
+             for name in functions_of(program)]  # fmt: skip
     table = [word or None for pair in pairs for word in pair] + [numpy_function(CLEAR_FLAGS)]
     return (Pointer * len(table))(*table)
 
@@ -110,22 +120,20 @@ def loops_of(program: Program, dtype: np.dtype) -> Any:
 
 
 class NativeUfunc:
-    """The ufunc of a program's machine code, for arrays of one dtype: inputs, then numbers; bfloat16 as uint16.
+    """The ufunc of a program's machine code, for inputs, numbers and outputs of these dtypes; bfloat16 as uint16.
 
     It has to live as long as calls of `ufunc`, which reads its arrays of C.
     """
 
-    def __init__(self, name: str, program: Program, dtype: np.dtype, address: int) -> None:
-        stored = np.dtype(np.uint16) if dtype == bfloat16 else dtype
-        computed = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-        inputs, numbers, outputs = (len(part) for part in (program.inputs, program.numbers, program.outputs))
-        self.table = loops_of(program, computed)
+    def __init__(self, name: str, program: Program, types: Sequence[np.dtype], address: int) -> None:
+        inputs, outputs = len(program.inputs) + len(program.numbers), len(program.outputs)
+        self.table = loops_of(program, np.dtype(np.float64 if np.float64 in types else np.float32))
         self.functions, self.data = (Pointer * 1)(address), (Pointer * 1)(ctypes.addressof(self.table))
-        self.types = bytes([stored.num] * inputs + [computed.num] * numbers + [stored.num] * outputs)
+        self.types = bytes([np.dtype(np.uint16 if t == bfloat16 else t).num for t in types])
         self.loop = address, ctypes.addressof(self.table)
         self.name = name.encode()
         self.ufunc: Callable[..., Any] = _from_function()(
-            self.functions, self.data, self.types, 1, inputs + numbers, outputs, NO_IDENTITY, self.name, None, 0
+            self.functions, self.data, self.types, 1, inputs, outputs, NO_IDENTITY, self.name, None, 0
         )
 
 
