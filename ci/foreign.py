@@ -145,7 +145,8 @@ def make_environment(work: Path) -> Path:
         venv.create(work / "env", with_pip=True)
         ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
         run([python, "-m", "pip", "install", "--quiet", *ours, *DEPENDENCIES])
-        run([python, "-m", "pip", "install", "--quiet", "--no-deps", *WITHOUT_DEPENDENCIES])
+        libraries = (library.requirement for library in LIBRARIES)  # all of them: some need others
+        run([python, "-m", "pip", "install", "--quiet", "--no-deps", *WITHOUT_DEPENDENCIES, *libraries])
         (work / "env/.done").touch()
     site = work / "site"
     site.mkdir(exist_ok=True)
@@ -156,11 +157,10 @@ def make_environment(work: Path) -> Path:
 
 
 def fetch(library: Library, python: Path, work: Path) -> Path:
-    """Installs a library without its dependencies; the folder in which its tests run."""
+    """Downloads a library's tests; the folder in which they run."""
     folder = work / library.name
     if folder.exists():
         return folder
-    run([python, "-m", "pip", "install", "--quiet", "--no-deps", library.requirement])
     if not library.tests:
         folder.mkdir()
         return folder
