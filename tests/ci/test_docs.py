@@ -22,12 +22,15 @@ PROGRAMS = {
     if "```python\n" in text and name != "new-op.md"
 }
 GUIDES = {name: text for name, text in TEXTS.items() if "```pycon\n" in text}
+SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
+SECTION = re.compile(r"^(?:## )?(.*?)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+# By guide and title: the head of a guide and the sections with sessions, without the first session, which begins all.
 SECTIONS = {
     (name, title): text
     for name, guide in GUIDES.items()
-    for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", guide, re.DOTALL | re.MULTILINE)
+    for title, text in SECTION.findall(SESSION.sub("", guide, 1))
+    if SESSION.search(text) or title.startswith("# ")
 }
-SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
 ON_CUDA = {name for name, guide in GUIDES.items() if '>>> device = "cuda"' in SESSION.findall(guide)[0]}
 
 
@@ -72,6 +75,9 @@ def test_code_is_run():
     del languages["new-op.md"]
     assert set().union(*languages.values()) <= {"pycon", "python", "text", "sh"}
     assert {name for name, used in languages.items() if "python" in used} == {*PROGRAMS} - {"README.md"}
+    for name, guide in GUIDES.items():
+        in_sections = sum(len(SESSION.findall(text)) for (page, _), text in SECTIONS.items() if page == name)
+        assert 1 + in_sections == len(SESSION.findall(guide)), name
 
 
 @cpu

@@ -76,6 +76,7 @@ def test_algebra():
     assert left(lambda x: (x * 2).clone().sin(), ag.ones(3)) == {"mul": 1, "sin": 1}
     assert left(lambda x: x.clone(), ag.ones(3)) == {"clone": 1}  # the caller's memory
     assert left(lambda x: (x * 2) * ag.ones(2, 3), ag.ones(3)) == {"mul": 2}  # it broadcasts
+    assert left(lambda x: (x * 2) * ag.arange(1.0, 4.0), ag.ones(3)) == {"mul": 2}  # a one is not all
 
 
 def test_a_gradient_is_no_part_of_what_another_one_shows():

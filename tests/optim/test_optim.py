@@ -497,6 +497,20 @@ def test_option_errors(cls, options, message):
         getattr(optim, cls)([w], **options)
 
 
+def test_asgd_averages_from_t0_on(device):
+    w = ag.tensor([1.0, -2.0], dtype=np.float64, device=device, requires_grad=True)
+    optimizer = optim.ASGD([w], lr=0.1, lambd=0.0, t0=2)
+    mean = None
+    for step in range(1, 7):
+        optimizer.zero_grad()
+        (w**2).sum().backward()
+        optimizer.step()
+        now = w.detach().cpu().numpy().copy()
+        count = max(1, step - 1 - 2)  # the weight of a step is set by the step before it
+        mean = now if count == 1 else mean + (now - mean) / count
+        np.testing.assert_allclose(optimizer.state[w]["ax"].cpu().numpy(), mean, rtol=1e-12)
+
+
 @pytest.mark.parametrize("cls", [*OPTIONS, "LBFGS"])
 def test_lr_as_a_tensor_is_read_at_each_step(cls, device):
     ends = []

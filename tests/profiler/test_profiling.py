@@ -165,6 +165,18 @@ def test_a_table():
     assert "ExpBackward0" not in top
 
 
+def test_totals_count_a_range_inside_of_its_own_kind_once():
+    x = ag.ones(2, 2)
+    with profile(profile_memory=True) as prof, record_function("again"):
+        with record_function("again"):
+            x @ x
+        x @ x
+    (row,) = [row for row in prof.key_averages() if row.key == "again"]
+    outer = max((e for e in prof.events() if e.name == "again"), key=lambda e: e.cpu_time_total)
+    assert (row.count, row.products) == (2, 2)
+    assert row.cpu_time_total == outer.cpu_time_total > row.self_cpu_time_total > 0
+
+
 def test_stacks(tmp_path):
     with profile(with_stack=True) as prof:
         square().exp()
