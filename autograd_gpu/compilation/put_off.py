@@ -39,7 +39,7 @@ def _is_put_off(node: Node) -> bool:
 def _runs_at_once(program: Any, i: int, touched: set[int]) -> bool:
     """Whether instruction i writes to nothing but new memory, and memory that is not touched."""
     node, plan = program.nodes[i], program.plan
-    if not isinstance(node, (Call, Group)) or node.writes or any(slot.place >= 0 for slot in plan.scratch.get(i, ())):
+    if not isinstance(node, (Call, Group)) or any(slot.place >= 0 for slot in plan.scratch.get(i, ())):
         return False
-    targets = [plan.over.get(v, v) for v in node.outs]
-    return all(plan.slot(v) is None and plan.root_of(v) not in touched for v in (*node.outs, *targets))
+    targets = [plan.over.get(v, v) for v in node.outs]  # in whose memory the results are put
+    return all(plan.slot(v) is None and plan.root_of(v) not in touched for v in targets)

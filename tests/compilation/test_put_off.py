@@ -12,7 +12,7 @@ from autograd_gpu.compilation.program import Program
 from autograd_gpu.ops import layer_jets
 
 pytestmark = pytest.mark.cpu
-ROWS, WIDTH = 96, 16
+ROWS, WIDTH, LARGE = 96, 16, 2100  # rows and columns; so many rows are in no memory of the program
 
 
 @pytest.fixture
@@ -88,35 +88,52 @@ def test_error_of_a_block_leaves_nothing_behind(blocks, monkeypatch):
     assert np.array_equal(compiled(x).detach().numpy(), expected.detach().numpy())
 
 
-def test_memory_of_what_is_put_off_is_left_alone(monkeypatch):
-    """An instruction between two layers that writes over what the first one reads ends the chain."""
-    bounds = []
+def placed(x):
+    """A product whose place in the program's memory is that of the first argument, which is put off."""
+    stream = through(x * 0.5, x.reshape(1, *x.shape))
+    return through(x @ ag.eye(WIDTH, device="cpu"), stream)
 
-    def between(x, write):
-        saved = x.tanh()
-        weight = ag.eye(WIDTH, device="cpu")
-        options = {"activation": "tanh", "d": 1, "groups": (((0, 0),),)}
-        _, stream = layer_jets.layer_jet(saved, ag.ones(1, *x.shape, device="cpu"), weight, None, **options)
-        if write:
-            saved.mul_(2)
-        other = x.cumsum(0)
-        _, after = layer_jets.layer_jet(other, stream, weight, None, **options)
-        return after, other
 
-    original = Program._write
+def over(x):
+    """With native code a group of large arrays is written over the first argument."""
+    saved = x @ ag.eye(WIDTH, device="cpu")
+    stream = through(saved, x.reshape(1, *x.shape))
+    return through((saved * 3).tanh() * 0.5, stream)
+
+
+def read(x):
+    return through(x.cumsum(0), through(x.tanh(), x.reshape(1, *x.shape)).cumsum(1))
+
+
+def written(x):
+    saved = x.tanh()
+    stream = through(saved, x.reshape(1, *x.shape))
+    saved.mul_(2)
+    return through(x.cumsum(0), stream)
+
+
+def apart(x):
+    return through(x.cumsum(0), through(x.tanh(), x.reshape(1, *x.shape)))
+
+
+def through(saved, stream):
+    weight = ag.eye(WIDTH, device="cpu")
+    return layer_jets.layer_jet(saved, stream, weight, None, activation="tanh", d=1, groups=(((0, 0),),)).after
+
+
+@pytest.mark.parametrize(("f", "chains"), [(apart, 1), (placed, 0), (over, None), (read, 0), (written, 0)])
+def test_memory_of_what_is_put_off_is_left_alone(f, chains, monkeypatch):
+    """What stands between two layers runs at once, unless it reads or writes what the first one writes or reads."""
+    texts, write = [], Program._write
 
     def noted(self, *args):
-        run = original(self, *args)
-        bounds.append(self.text.count("with chained(True):"))
+        run = write(self, *args)
+        texts.append(self.text)
         return run
 
     monkeypatch.setattr(Program, "_write", noted)
-    x = ag.randn(ROWS, WIDTH, device="cpu")
-    for write in (False, True):
-        compiled = ag.compile(between)
-        eager = between(x, write)
-        for _ in range(3):
-            results = compiled(x, write)
-        for a, b in zip(results, eager, strict=True):
-            assert np.array_equal(a.numpy(), b.numpy())
-    assert bounds == [1, 0]
+    x, compiled = ag.randn(LARGE if f is over else ROWS, WIDTH, device="cpu"), ag.compile(f)
+    expected = f(x)
+    for _ in range(3):
+        assert np.array_equal(compiled(x).numpy(), expected.numpy())
+    assert chains in (None, texts[-1].count("with chained(True):"))
