@@ -84,7 +84,7 @@ class Switch:
     def __init__(self, name: str, program: Program, per_call: int = 0) -> None:
         self.name, self.program, self.per_call = name, program, per_call
         self.runs = dict[np.dtype, Callable[..., Results | None]]()  # by the dtype of the arrays
-        self.seen, self.next = dict[np.dtype, int](), dict[np.dtype, int]()
+        self.seen, self.sought = dict[np.dtype, int](), set[np.dtype]()  # elements of all calls; what the disk lacked
 
     def __call__(self, arrays: Results, numbers: Results, out: Results | None = None) -> Results | None:
         """The outputs, written into `out` if that is given; `numbers` may be followed by constants."""
@@ -99,7 +99,7 @@ class Switch:
         run = self.runs.get(dtype)
         if run is None:
             seen = self.seen[dtype] = self.seen.get(dtype, 0) + elements + self.per_call
-            if seen < self.next.get(dtype, LOADS):
+            if seen < (COMPILES if dtype in self.sought else LOADS):
                 return None
             run = self._prepared(dtype, seen)
         return run
@@ -110,7 +110,7 @@ class Switch:
             return _nothing
         try:
             kernel = self._made(dtype, compiles=seen >= COMPILES)
-            self.next[dtype] = COMPILES
+            self.sought.add(dtype)
             if kernel is not None:
                 self.runs[dtype] = kernel
             return kernel or _nothing

@@ -67,6 +67,17 @@ def test_code_compiles_after_many_elements_and_loads_after_few(folder):
 
 
 @needs_llvm
+def test_bounds_count_at_each_call(folder, monkeypatch):
+    """Those of tests, too, whose formulas ran before them."""
+    data, code = values(switch.LOADS), code_of(0.75)
+    code([data], code.numbers())
+    assert not code.native.runs
+    monkeypatch.setattr(switch, "COMPILES", 1)
+    code([data], code.numbers())
+    assert [*code.native.runs] == [FLOAT]
+
+
+@needs_llvm
 def test_a_second_process_compiles_nothing(folder):
     program = SILU + """
 from autograd_gpu.backend.formulas.native import disk_cache
