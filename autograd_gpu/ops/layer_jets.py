@@ -41,6 +41,7 @@ LEAST_BYTES = 1 << 20  # of the streams from which on a layer is cut into blocks
 LARGE_BYTES = 1 << 23  # of the left operand of a product that is computed at once
 FEWEST = 400  # rows of a block, about: each packs the weight anew for each tangent
 BLOCKS_PER_CORE = 2  # at most: where a core is taken, the others work on its share
+MOST_TURNED = 1 << 14  # elements of a transposed weight that is copied: row by row BLAS' kernels for small sizes read it fast
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
 
 
@@ -122,6 +123,8 @@ class Product:
         if shape[1] == height and not large:
             self.out = pool.empty(tail, a.dtype)
             self.nbytes = a.nbytes + self.out.nbytes
+            if b.size <= MOST_TURNED:
+                self.b = np.ascontiguousarray(b)
             if counters.ACTIVE:
                 counters.matmul((math.prod(shape), *b.shape))
         else:
