@@ -7,6 +7,7 @@ which nobody can see. What the instructions make that is in no memory of the pro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from .graph import ARGUMENT, CAPTURED, CONSTANT, RESULT, Call, Group, Look, Node
 from .names import identifier
 
 FEWEST = 2  # instructions of a run
+Listed = tuple[Place, tuple[int, ...], int]  # an operand of a loop: where it is, its strides and the size of an element
 
 
 class Unfit(Exception):
@@ -45,27 +47,38 @@ class Run:
         self.names: dict[Value, str] = {}  # of what it makes
         self.made: dict[Value, str] = {}  # the text for new memory
         self.moved: dict[Value, str] = {}  # the text for that of an operand, which is no memory of the program
-        self.views: list[int] = []  # instructions that may as well stand before the run
+        self.before: list[int] = []  # instructions that may as well stand before the run
+        self.after: list[int] = []  # and behind it
         self.scratch: dict[str, str] = {}  # by name: the text for memory of its own
         self.checks: list[tuple[Value, int, int]] = []  # classes of a cross entropy, their number, that to ignore
-        for i, node in enumerate(program.nodes[first:], first):
-            if node.outs and node.outs[0] in program.made_once:
+        self._collect(last_uses)
+
+    def _collect(self, last_uses: dict[int, list[Value]]) -> None:
+        """Takes instructions as long as they fit."""
+        program = self.program
+        for i, node in enumerate(program.nodes[self.first :], self.first):
+            if self._is_made_once(node):
                 program.instruction(i)  # which writes no line
                 continue
             if _shows_argument(node):
-                self.views.append(i)
+                self.before.append(i)
                 continue
-            if self._waits(node):
+            if (isinstance(node, SetGrad) and node.value is not None) or isinstance(node, Look):
+                self.after.append(i)
                 continue
             if not self._takes(i, node):
                 break
             self.end, self.count = i + 1, self.count + 1
             if any(v.array.nbytes >= LARGE for v in last_uses.get(i, ())):
                 break  # large memory is given back at its last use
+        self._end_here()
 
-    def _waits(self, node: Node) -> bool:
-        """Whether an instruction may as well stand behind the run."""
-        return (isinstance(node, SetGrad) and node.value is not None) or isinstance(node, Look)
+    def _end_here(self) -> None:
+        """Leaves out what comes behind the last instruction that was taken."""
+        self.before, self.after = ([i for i in listed if i < self.end] for listed in (self.before, self.after))
+
+    def _is_made_once(self, node: Node) -> bool:
+        return bool(node.outs) and node.outs[0] in self.program.made_once
 
     def _takes(self, i: int, node: Node) -> bool:
         """Takes an instruction, if it has steps; else everything is as it was."""
@@ -121,7 +134,7 @@ class Run:
         else:
             self._gemm(left, right, [*at, target])
         if bias is not None:
-            self._loop(_inner_loop("add", out.dtype), [out, bias], [out])
+            self._loop(inner_loop_of("add", out.dtype), [out, bias], [out])
 
     def _gemm(self, a: np.ndarray, b: np.ndarray, places: Sequence[Place]) -> None:
         step = runs.gemm(a, b, places)
@@ -144,7 +157,7 @@ class Run:
     def _ufunc(self, node: Call) -> None:
         dtype = node.outs[0].dtype
         operands = [a if isinstance(a, Value) else numpy_ops.constant(a, dtype) for a in node.args]
-        self._loop(_inner_loop(UFUNCS[node.op.name], dtype), operands, node.outs)
+        self._loop(inner_loop_of(UFUNCS[node.op.name], dtype), operands, node.outs)
 
     def _spread(self, node: Call) -> None:
         """Zeros with an array in a part of them."""
@@ -157,7 +170,7 @@ class Run:
         self.steps.append(runs.copies(out.array.size, size, zero, target))
         offset = address(part) - address(part if part.base is None else part.base)
         listed = [(self.place(g), g.array.strides), (Place(target.number, target.offset + offset), part.strides)]
-        self._strided(_inner_loop("positive", dtype), listed, part.shape)
+        self._strided(inner_loop_of("positive", dtype), listed, part.shape)
 
     def _strided(
         self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...]]], shape: tuple[int, ...]
@@ -199,25 +212,29 @@ class Run:
 
     def _loop(self, function: tuple[int, int], operands: Sequence[Any], outs: Sequence[Value]) -> None:
         """The steps for a loop over arrays of one shape, beside numbers, rows and columns."""
-        shape, listed = outs[0].shape, list[tuple[Place, tuple[int, ...], int]]()
+        shape, listed = outs[0].shape, list[Listed]()
         for x in operands:
             place = self.place(x) if isinstance(x, Value) else self._bound(x)
-            array = x.array if isinstance(x, Value) else x
-            strides = (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides
-            listed.append((place, strides, array.itemsize))
+            listed.append((place, strides_of(x.array if isinstance(x, Value) else x, shape), x.dtype.itemsize))
         listed += [(self.target(v) if v not in self.names else self.place(v), v.array.strides, v.dtype.itemsize)
                    for v in outs]  # fmt: skip
-        if len(listed) > MOST_OPERANDS or not all(v.array.flags.c_contiguous for v in outs):
+        if not all(v.array.flags.c_contiguous for v in outs):
             raise Unfit
-        elements = outs[0].array.size
-        dense = {v.dtype.itemsize: v.array.strides for v in outs}
-        dense |= {size: np.empty(shape, f"V{size}").strides for *_, size in listed if size not in dense}
-        if all(strides == dense[size] or not any(strides) for _, strides, size in listed):
+        self._over(function, listed, shape)
+
+    def _over(self, function: tuple[int, int], listed: Sequence[Listed], shape: tuple[int, ...]) -> None:
+        """The steps for a loop over operands of a shape."""
+        if len(listed) > MOST_OPERANDS:
+            raise Unfit
+        elements = math.prod(shape)
+        if all(strides == _dense(shape, size) or not any(strides) for _, strides, size in listed):
             inner = [Operand(place, 0, size * any(strides)) for place, strides, size in listed]
             self.steps.append(runs.loop(function, 1, elements, inner))
             return
         rows, columns = shape if len(shape) == 2 else (1, elements)
-        by_rows = len(shape) == 2 and all(strides in ((0, 0), (0, size), dense[size]) for _, strides, size in listed)
+        by_rows = len(shape) == 2 and all(
+            strides in ((0, 0), (0, size), _dense(shape, size)) for _, strides, size in listed
+        )
         whole_words = all(columns * size % 4 == 0 for _, strides, size in listed if strides == (0, size))
         if by_rows and whole_words and (block := STRIP // columns) > 1:
             self._by_blocks(function, listed, rows, columns, min(block, rows))
@@ -225,9 +242,8 @@ class Run:
             self._strided(function, [(place, strides) for place, strides, _ in listed], shape)
 
     def _by_blocks(
-        self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...], int]], rows: int,
-        columns: int, block: int,
-    ) -> None:  # fmt: skip
+        self, function: tuple[int, int], listed: Sequence[Listed], rows: int, columns: int, block: int
+    ) -> None:
         """A loop by blocks of rows, for which operands that are rows are repeated: fewer calls for narrow arrays."""
         times, rest = divmod(rows, block)
         operands = []
@@ -287,12 +303,16 @@ class Run:
             self.names[v] = identifier(v.name)
             self.moved[v] = self.moved.get(over, self.names.get(over) or program.argument(over))
             return at
-        if v.array.nbytes >= LARGE and program.plan.root_of(v) not in program.plan.kept:
+        if not self._may_make(v):
             raise Unfit
         self.names[v] = identifier(v.name)
         empty = pool.empty if v.array.nbytes >= LARGE else np.empty
         self.made[v] = f"{program.bind(empty, 'empty')}({v.shape!r}, {program.bind(v.dtype, 'dtype')})"
         return self._given(self.names[v])
+
+    def _may_make(self, v: Value) -> bool:
+        """Whether the memory of v may be new, and given back behind the run."""
+        return v.array.nbytes < LARGE or self.program.plan.root_of(v) in self.program.plan.kept
 
     def _given(self, text: str) -> Place:
         return Place(self.arrays.setdefault(text, len(self.arrays)))
@@ -313,33 +333,45 @@ class Run:
     # ---- text --------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Writes the run, and behind it the instructions that wait for its end."""
+        """Writes the run, and what stands before and behind it."""
         program = self.program
-        for i in self.views:
+        for i in self.before:
             program.instruction(i)
         program.names.update(self.names)
         program.checks += self.checks
         for v, text in self.made.items():
             program.line(f"{self.names[v]} = {text}")
-        waiting = []
         for i, node in enumerate(program.nodes[self.first : self.end], self.first):
-            if i in self.views or (node.outs and node.outs[0] in program.made_once):
-                continue
-            if self._waits(node):
-                waiting.append(i)
+            if i in self.before or i in self.after or self._is_made_once(node):
                 continue
             made, read = (", ".join([v.name for v in values]) for values in (node.outs, node.reads))
             for line in node.lines if isinstance(node, Group) else [f"{made} = {node.name}({read})  [{node.where}]"]:
                 program.line(f"# {line}")
-        function = program.bind(runs.function_of(self.steps), "run")
+        self._write_call()
+        for v, text in self.moved.items():
+            program.line(f"{self.names[v]} = {text}")
+        for i in self.after:
+            program.instruction(i)
+
+    def _write_call(self) -> None:
+        program, function = self.program, self.program.bind(self._function(), "run")
         for name, text in self.scratch.items():
             program.once(name, text)
         places = program.once(f"{function}_places", f"{program.bind(runs.places, 'places')}({', '.join(self.static)})")
         program.line(f"{function}({', '.join([places, *self.arrays])})")
-        for v, text in self.moved.items():
-            program.line(f"{self.names[v]} = {text}")
-        for i in waiting:
-            program.instruction(i)
+
+    def _function(self) -> Callable[..., Any]:
+        return runs.function_of(self.steps)
+
+
+def strides_of(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of an operand of a loop over this shape."""
+    return (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides
+
+
+def _dense(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The strides of a row-major array."""
+    return tuple([size * math.prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _shows_argument(node: Node) -> bool:
@@ -348,7 +380,7 @@ def _shows_argument(node: Node) -> bool:
     return views and len(node.reads) == 1 and node.reads[0].kind == ARGUMENT and node.outs[0].kind == RESULT
 
 
-def _inner_loop(name: str, dtype: np.dtype) -> tuple[int, int]:
+def inner_loop_of(name: str, dtype: np.dtype) -> tuple[int, int]:
     try:
         return inner_loop(name, dtype)
     except Unavailable as error:

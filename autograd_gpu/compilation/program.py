@@ -28,6 +28,7 @@ from .native_runs import checking, may_have_runs, run_at
 from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
 from .put_off import end_of_chain
+from .row_runs import row_run_at
 
 _serial = itertools.count()
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
@@ -115,10 +116,13 @@ class Program:
         last, w, end, end_of_block = last_uses(self.nodes, self.returns), self._w, 0, 0
         while (i := end) < len(self.nodes):
             begin, end = len(w.lines), i + 1
-            if i >= end_of_block and (end_of_block := end_of_chain(self, i)) > i:
+            run = row_run_at(self, i, last) if self._has_runs and i >= end_of_block else None
+            if run is None and i >= end_of_block and (end_of_block := end_of_chain(self, i)) > i:
                 w("with chained(True):")
             w.depth = 2 if i < end_of_block else 1
-            if w.depth == 1 and self._has_runs and (run := run_at(self, i, last)) is not None:
+            if run is None and w.depth == 1 and self._has_runs:
+                run = run_at(self, i, last)
+            if run is not None:
                 run.write()
                 end = run.end
             else:
