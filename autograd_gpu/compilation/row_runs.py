@@ -8,6 +8,7 @@ stand between them run before or behind. The bits are those of eager code; produ
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,21 +16,24 @@ import numpy as np
 
 from ..backend import counters
 from ..backend.arrays.dtypes import FULL_FLOATS
-from ..backend.cpu import chains, rows
+from ..backend.cpu import chains, large_products, rows
 from ..backend.cpu.blas import on_one_thread
 from ..backend.cpu.matmul import matmul
 from ..backend.formulas.native import runs
 from ..backend.formulas.native.runs import MOST_ARRAYS, Place
 from ..ops import layer_jets
 from ..ops._support.layer_code import push_code
-from ..ops.layer_jets import GRAIN, LARGE_BYTES, MOST_TURNED, Product
+from ..ops.layer_jets import GRAIN, LARGE_BYTES, LEAST_BYTES, MOST_TURNED, Product
 from .graph import Call, Group, Node, Value
 from .names import identifier
 from .native_runs import Listed, Run, Unfit, inner_loop_of, strides_of
 from .passes.plan import Slot
 
 BLOCK_BYTES = 1 << 19  # of what one instruction reads and writes in a block of rows: half of a core's L2 cache
-FEWEST = 48  # rows of a block: fewer make slow products
+# OpenBLAS' AVX-512 kernels pack the weight in products of more multiply-adds. Blocks of fewer rows avoid that; if they
+# cannot, packing for each block takes longer than the cache saves.
+SMALL_PRODUCT, SMALL_WEIGHT = 10**6, 1 << 12
+TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
 Window = tuple[int, int]  # rows of a block: the first, and the one behind the last
 
 
@@ -41,11 +45,11 @@ class RowRun(Run):
         self.turned: dict[Value, str] = {}  # by weight: the text for its transposed copy
         self.lines: list[str] = []  # before the call
         self.counted: list[tuple[int, ...]] = []  # the shapes of the products of layers
-        layer = _first_layer(self.program.nodes[self.first :])
-        if layer is None:
+        layers = _layers_ahead(self.program.nodes[self.first :])
+        if not layers:
             return
-        self.height = layer.args[0].shape[0]
-        self.tasks = _tasks(self.height, layer)
+        self.height = layers[0].args[0].shape[0]
+        self.tasks = _tasks(self.height, layers)
         self.windows = [(task, window) for task, windows in enumerate(self.tasks) for window in windows]
         self.parts: list[list[list[int]]] = [[] for _ in self.windows]
         for i, node in enumerate(self.program.nodes[self.first :], self.first):
@@ -280,14 +284,17 @@ def _counting(shapes: Sequence[tuple[int, ...]]) -> Callable[[], None]:
     return count
 
 
-def _first_layer(nodes: Sequence[Node]) -> Call | None:
-    """The first `layer_jet` of a matrix; None if another kind of instruction comes before it."""
+def _layers_ahead(nodes: Sequence[Node]) -> list[Call]:
+    """The `layer_jet`s of matrices before the first instruction that could not run beside them."""
+    layers = []
     for node in nodes:
+        if not isinstance(node, (Call, Group)) or node.has_effect:
+            break
         if isinstance(node, Call) and node.op.name == "layer_jet":
-            return node if type(node.outs[0].array) is np.ndarray and node.args[0].array.ndim == 2 else None
-        if not isinstance(node, (Call, Group)):
-            return None
-    return None
+            if type(node.outs[0].array) is not np.ndarray or node.args[0].array.ndim != 2:
+                break
+            layers.append(node)
+    return layers
 
 
 def _kernel(code: Any, dtype: np.dtype) -> Any:
@@ -300,25 +307,18 @@ def _kernel(code: Any, dtype: np.dtype) -> Any:
     return switch.runs[dtype] if switch.is_ready(dtype) else None
 
 
-def _tasks(height: int, layer: Call) -> list[list[Window]]:
-    """For each task, of which cores do one at a time, its blocks of rows."""
-    after = layer.outs[1].array
-    row = after.itemsize * after.shape[-1] * (2 * len(after) + 1)
-    step = _whole(max(BLOCK_BYTES // row, FEWEST))
-    sizes = [height]
-    if height * row >= layer_jets.LEAST_BYTES and layer_jets.large_products.are_shared():
+def _tasks(height: int, layers: Sequence[Call]) -> list[list[Window]]:
+    """For each task, of which a core does one at a time, its blocks of rows."""
+    row = max([v.array.itemsize * v.shape[-1] * (2 * len(v.array) + 1) for v in [layer.outs[1] for layer in layers]])
+    share = height
+    if height * row >= LEAST_BYTES and large_products.are_shared():
         share = _whole(-(-height // (rows.cores() * TASKS_PER_CORE)))
-        sizes = [min(share, height - i) for i in range(0, height, share)]
-    tasks, start = [], 0
-    for size in sizes:
-        count = max(round(size / step), 1)
-        block = _whole(-(-size // count))
-        tasks.append([(i, min(i + block, start + size)) for i in range(start, start + size, block)])
-        start += size
-    return tasks
-
-
-TASKS_PER_CORE = 1
+    weight = max([layer.args[2].array.size for layer in layers])
+    count = math.ceil(share * max(row / BLOCK_BYTES, weight / SMALL_PRODUCT)) if weight <= SMALL_WEIGHT else 1
+    step = _whole(-(-share // count))
+    ends = [min(start + share, height) for start in range(0, height, share)]
+    return [[(i, min(i + step, end)) for i in range(start, end, step)]
+            for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def _whole(count: int) -> int:
