@@ -7,7 +7,6 @@ which nobody can see. What the instructions make that is in no memory of the pro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,11 +16,9 @@ from ..backend.arrays.dtypes import FULL_FLOATS
 from ..backend.arrays.strides import address
 from ..backend.cpu import numpy_ops, pool
 from ..backend.cpu.pool import SMALLEST as LARGE
-from ..backend.formulas.native import runs
-from ..backend.formulas.native.llvm_code import STRIP
-from ..backend.formulas.native.runs import MOST_ARRAYS, MOST_OPERANDS, Operand, Place
-from ..backend.formulas.native.switch import say
-from ..backend.formulas.native.ufunc import Unavailable, inner_loop
+from ..backend.formulas.native import loops, runs
+from ..backend.formulas.native.loops import Listed, Unfit, loop_of, strides_of
+from ..backend.formulas.native.runs import MOST_ARRAYS, Place
 from ..core.declare.op import ALWAYS
 from . import native_cross_entropy
 from .emitters import PRODUCTS, SUMS, UFUNCS, product_of
@@ -29,11 +26,6 @@ from .graph import ARGUMENT, CAPTURED, CONSTANT, RESULT, Call, Group, Look, Node
 from .names import identifier
 
 FEWEST = 2  # instructions of a run
-Listed = tuple[Place, tuple[int, ...], int]  # an operand of a loop: where it is, its strides and the size of an element
-
-
-class Unfit(Exception):
-    """An instruction that is no part of a run."""
 
 
 class Run:
@@ -134,7 +126,7 @@ class Run:
         else:
             self._gemm(left, right, [*at, target])
         if bias is not None:
-            self._loop(inner_loop_of("add", out.dtype), [out, bias], [out])
+            self._loop(loop_of("add", out.dtype), [out, bias], [out])
 
     def _gemm(self, a: np.ndarray, b: np.ndarray, places: Sequence[Place]) -> None:
         step = runs.gemm(a, b, places)
@@ -157,7 +149,7 @@ class Run:
     def _ufunc(self, node: Call) -> None:
         dtype = node.outs[0].dtype
         operands = [a if isinstance(a, Value) else numpy_ops.constant(a, dtype) for a in node.args]
-        self._loop(inner_loop_of(UFUNCS[node.op.name], dtype), operands, node.outs)
+        self._loop(loop_of(UFUNCS[node.op.name], dtype), operands, node.outs)
 
     def _spread(self, node: Call) -> None:
         """Zeros with an array in a part of them."""
@@ -170,17 +162,7 @@ class Run:
         self.steps.append(runs.copies(out.array.size, size, zero, target))
         offset = address(part) - address(part if part.base is None else part.base)
         listed = [(self.place(g), g.array.strides), (Place(target.number, target.offset + offset), part.strides)]
-        self._strided(inner_loop_of("positive", dtype), listed, part.shape)
-
-    def _strided(
-        self, function: tuple[int, int], listed: Sequence[tuple[Place, tuple[int, ...]]], shape: tuple[int, ...]
-    ) -> None:  # fmt: skip
-        """A loop over operands of any strides."""
-        if len(shape) > 2:
-            raise Unfit
-        rows, columns = (1, *shape) if len(shape) == 1 else shape
-        operands = [Operand(place, *((0, *strides) if len(shape) == 1 else strides)) for place, strides in listed]
-        self.steps.append(runs.loop(function, rows, columns, operands))
+        self.steps += loops.strided(loop_of("positive", dtype), listed, part.shape)
 
     def _losses(self, node: Call) -> None:
         (x, target), (loss, probs), kept = node.args[:2], node.outs, node.extras["scale"]
@@ -220,45 +202,7 @@ class Run:
                    for v in outs]  # fmt: skip
         if not all(v.array.flags.c_contiguous for v in outs):
             raise Unfit
-        self._over(function, listed, shape)
-
-    def _over(self, function: tuple[int, int], listed: Sequence[Listed], shape: tuple[int, ...]) -> None:
-        """The steps for a loop over operands of a shape."""
-        if len(listed) > MOST_OPERANDS:
-            raise Unfit
-        elements = math.prod(shape)
-        if all(strides == _dense(shape, size) or not any(strides) for _, strides, size in listed):
-            inner = [Operand(place, 0, size * any(strides)) for place, strides, size in listed]
-            self.steps.append(runs.loop(function, 1, elements, inner))
-            return
-        rows, columns = shape if len(shape) == 2 else (1, elements)
-        by_rows = len(shape) == 2 and all(
-            strides in ((0, 0), (0, size), _dense(shape, size)) for _, strides, size in listed
-        )
-        whole_words = all(columns * size % 4 == 0 for _, strides, size in listed if strides == (0, size))
-        if by_rows and whole_words and (block := STRIP // columns) > 1:
-            self._by_blocks(function, listed, rows, columns, min(block, rows))
-        else:
-            self._strided(function, [(place, strides) for place, strides, _ in listed], shape)
-
-    def _by_blocks(
-        self, function: tuple[int, int], listed: Sequence[Listed], rows: int, columns: int, block: int
-    ) -> None:
-        """A loop by blocks of rows, for which operands that are rows are repeated: fewer calls for narrow arrays."""
-        times, rest = divmod(rows, block)
-        operands = []
-        for place, strides, size in listed:
-            row = columns * size
-            if strides == (0, size):
-                repeated = self._new(block * columns, np.dtype(f"u{size}"))
-                self.steps.append(runs.copies(block, row, place, repeated))
-                operands.append(Operand(repeated, 0, size))
-            else:
-                operands.append(Operand(place, block * row if any(strides) else 0, size * any(strides)))
-        self.steps.append(runs.loop(function, times, block * columns, operands))
-        if rest:
-            last = [Operand(Place(p.number, p.offset + times * outer), 0, inner) for p, outer, inner in operands]
-            self.steps.append(runs.loop(function, 1, rest * columns, last))
+        self.steps += loops.over(function, listed, shape, self._new)
 
     # ---- memory ------------------------------------------------------------------------------------
 
@@ -327,8 +271,11 @@ class Run:
     def _new(self, elements: int, dtype: np.dtype) -> Place:
         """Memory of the run, which belongs to one call at a time as that of the program does."""
         name = f"s{self.first}_{len(self.scratch)}"
-        self.scratch[name] = f"{self.program.bind(np.empty, 'empty')}({elements}, {self.program.bind(dtype, 'dtype')})"
+        self.scratch[name] = self._new_memory(elements, dtype)
         return self._static(name)
+
+    def _new_memory(self, shape: int | tuple[int, ...], dtype: np.dtype) -> str:
+        return f"{self.program.bind(np.empty, 'empty')}({shape!r}, {self.program.bind(dtype, 'dtype')})"
 
     # ---- text --------------------------------------------------------------------------------------
 
@@ -364,28 +311,10 @@ class Run:
         return runs.function_of(self.steps)
 
 
-def strides_of(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of an operand of a loop over this shape."""
-    return (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides
-
-
-def _dense(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """The strides of a row-major array."""
-    return tuple([size * math.prod(shape[k + 1 :]) for k in range(len(shape))])
-
-
 def _shows_argument(node: Node) -> bool:
     """Whether an instruction makes a view of an argument, whose strides are those of the record."""
     views = isinstance(node, Call) and node.op.view == ALWAYS and node.op.single and not node.extras
     return views and len(node.reads) == 1 and node.reads[0].kind == ARGUMENT and node.outs[0].kind == RESULT
-
-
-def inner_loop_of(name: str, dtype: np.dtype) -> tuple[int, int]:
-    try:
-        return inner_loop(name, dtype)
-    except Unavailable as error:
-        say(str(error))
-        raise Unfit from None
 
 
 def checking(

@@ -24,7 +24,7 @@ from .effects import set_grad, write
 from .emitters import FRESH, emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 from .names import identifier, is_literal
-from .native_runs import checking, may_have_runs, run_at
+from .native_runs import Run, checking, may_have_runs, run_at
 from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
 from .put_off import end_of_chain
@@ -116,7 +116,7 @@ class Program:
         last, w, end, end_of_block = last_uses(self.nodes, self.returns), self._w, 0, 0
         while (i := end) < len(self.nodes):
             begin, end = len(w.lines), i + 1
-            run = row_run_at(self, i, last) if self._has_runs and i >= end_of_block else None
+            run: Run | None = row_run_at(self, i, last) if self._has_runs and i >= end_of_block else None
             if run is None and i >= end_of_block and (end_of_block := end_of_chain(self, i)) > i:
                 w("with chained(True):")
             w.depth = 2 if i < end_of_block else 1

@@ -17,6 +17,7 @@ from ..backend.cpu import chains, large_products, pool, streams
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu.blas import readable
 from ..backend.cpu.matmul import matmul
+from ..backend.formulas.native.layers import GRAIN, Layer
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
 from .jet_factors import factors
@@ -41,8 +42,7 @@ LEAST_BYTES = 1 << 20  # of the streams from which on a layer is cut into blocks
 LARGE_BYTES = 1 << 23  # of the left operand of a product that is computed at once
 FEWEST = 400  # rows of a block, about: each packs the weight anew for each tangent
 BLOCKS_PER_CORE = 2  # at most: where a core is taken, the others work on its share
-MOST_TURNED = 1 << 14  # elements of a transposed weight that is copied: row by row BLAS' kernels for small sizes read it fast
-GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
+MOST_TURNED = 1 << 14  # elements of a transposed weight that is copied: BLAS reads it faster row by row
 
 
 def _rows_last(F, stream):
@@ -105,7 +105,11 @@ def _layer(xp, saved, stream, weight, bias=None, *, activation, d, groups, param
             f1, f2 = factors(at, activation, parameters, 2)
             streams.push_block(f1, f2, y[:, i:j].swapaxes(0, 1), z[:, i:j].swapaxes(0, 1), d, groups)
 
-    by_blocks(height, product.nbytes + after.nbytes, work)
+    layer = None
+    if joined is not None and chains.puts_off() and (kernel := joined[0].kernel(stream.dtype)) is not None:
+        a = product.a if product.nbytes else None
+        layer = Layer(kernel, joined[1][: kernel.numbers], a, product.b, y, s, bias, z)
+    by_blocks(height, product.nbytes + after.nbytes, work, layer)
     return product.out, after
 
 
@@ -140,14 +144,19 @@ class Product:
             np.matmul(self.a[:, i:j], self.b, out=self.by_rows[:, i:j])
 
 
-def by_blocks(height: int, nbytes: int, work: cpu_rows.Work) -> None:
+def by_blocks(height: int, nbytes: int, work: cpu_rows.Work, layer: Layer | None = None) -> None:
     """Calls work(start, stop) for blocks of `height` rows of streams of so many bytes; of many on all cores."""
+    chains.run(height, block_rows(height, nbytes), nbytes, work, layer)
+
+
+def block_rows(height: int, nbytes: int) -> int:
+    """The rows of a block of streams of so many bytes."""
     step = max(height, 1)
     if nbytes >= LEAST_BYTES and large_products.are_shared():
         cores = cpu_rows.cores()
         size = -(-height // (cores * min(max(height // (cores * FEWEST), 1), BLOCKS_PER_CORE)))
         step = -(-size // GRAIN) * GRAIN
-    chains.run(height, step, nbytes, work)
+    return step
 
 
 def _back(jet, F, g, need, saved, stream, weight, bias, before, activation, parameters, d, groups):

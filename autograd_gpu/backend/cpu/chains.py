@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..formulas.native.layers import Layer, compute
 from . import blas, rows
 
 MOST_BYTES = 1 << 25  # of the arrays of works that are put off: what is freed in between is freed late
@@ -23,21 +24,24 @@ class Chain:
     def __init__(self) -> None:
         self.count = self.step = self.nbytes = 0
         self.works: list[rows.Work] = []
+        self.layers: list[Layer | None] = []  # for each work
 
-    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work) -> None:
+    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work, layer: Layer | None) -> None:
         """Lets a work run behind the others; at once if its blocks are others, or if the arrays are large."""
         if (count, step) != (self.count, self.step):
             self.run()
             self.count, self.step = count, step
         self.works.append(work)
+        self.layers.append(layer)
         self.nbytes += nbytes
         if self.nbytes > MOST_BYTES:
             self.run()
 
     def run(self) -> None:
         """Runs what was put off."""
-        works, self.works, self.nbytes = self.works, [], 0
-        if works:
+        works, layers = self.works, [layer for layer in self.layers if layer is not None]
+        self.works, self.layers, self.nbytes = [], [], 0
+        if works and not (len(layers) == len(works) and compute(layers, self.step)):
             _run(self.count, self.step, works)
 
 
@@ -49,13 +53,21 @@ def _run(count: int, step: int, works: list[rows.Work]) -> None:
     blas.on_one_thread(rows.in_blocks, count, step, block)
 
 
-def run(count: int, step: int, nbytes: int, work: rows.Work) -> None:
-    """Calls work(start, stop) for blocks of rows, on all cores; put off if this thread has a chain."""
+def run(count: int, step: int, nbytes: int, work: rows.Work, layer: Layer | None = None) -> None:
+    """Calls work(start, stop) for blocks of rows, on all cores; put off if this thread has a chain.
+
+    A layer says what the work does, for native code that takes its place.
+    """
     chain = _OPEN.get(threading.get_ident())
     if chain is None:
         _run(count, step, [work])
     else:
-        chain.put_off(count, step, nbytes, work)
+        chain.put_off(count, step, nbytes, work, layer)
+
+
+def puts_off() -> bool:
+    """Whether this thread has a chain."""
+    return threading.get_ident() in _OPEN
 
 
 def run_all() -> None:

@@ -169,6 +169,10 @@ class NumpyCode:
             results = [np.copy(r, order="K") if any(r is a for a in arrays) else r for r in results]
         return results if last.ndim else [*map(np.asarray, results)]  # ufuncs make scalars of 0-d arrays
 
+    def kernel(self, dtype: np.dtype) -> Any:
+        """The native code for arrays of this dtype; None until it is there."""
+        return self.native.runs[dtype] if self.native is not None and self.native.is_ready(dtype) else None
+
     def _few_halves(self, arrays: Sequence[np.ndarray], numbers: tuple[np.ndarray, ...]) -> Sequence[np.ndarray]:
         wide = [convert(a, self.dtype) for a in arrays]
         return [convert(result, arrays[0].dtype) for result in self(wide, numbers)]

@@ -1,0 +1,257 @@
+"""Layers of second derivatives as native code by blocks of rows: one call on each core goes through all of them.
+
+A row behind a layer depends on the same row before it. So a block of rows, which fits into the cache of a core, goes
+through all layers before the next one begins. The bits are those of the same layers one after the other; products are
+tried with random numbers before they join. `compute` runs layers that eager code has put off (cpu/chains.py), as soon
+as it has seen as many of these shapes; compiled programs have runs of their own (compilation/row_runs.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...cpu import rows
+from ...cpu.blas import on_one_thread
+from ...cpu.matmul import matmul
+from . import loops, runs
+from .loops import Listed, New, Unfit, loop_of, strides_of
+from .runs import MOST_ARRAYS, Place
+
+BLOCK_BYTES = 1 << 19  # of what a layer reads and writes in a block of rows: half of a core's L2 cache
+# OpenBLAS' AVX-512 kernels pack the weight in products of more multiply-adds. Blocks of fewer rows avoid that; if they
+# cannot, packing for each block takes longer than the cache saves.
+SMALL_PRODUCT, SMALL_WEIGHT = 10**6, 1 << 12
+TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
+GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
+MOST_LAYERS = 10  # of one call
+FREQUENT = 3  # calls with layers of these shapes, from which on they have native code
+Window = tuple[int, int]  # rows of a block: the first, and the one behind the last
+
+
+class Rows(NamedTuple):
+    """A matrix (height, h), a stack of them (S, height, h), or a row (h,): where it is, and its shape and strides."""
+
+    place: Place
+    array: np.ndarray
+
+    def of(self, window: Window, height: int, s: int = 0) -> Listed:
+        """The rows of a window, of matrix s of a stack."""
+        array, offset = self.array, 0
+        if array.ndim == 3:
+            array, offset = array[s], s * array.strides[0]
+        strides = strides_of(array, (height, array.shape[-1] if array.ndim else 1))
+        place = Place(self.place.number, self.place.offset + offset + window[0] * strides[0])
+        return place, strides, array.itemsize
+
+
+class Layer(NamedTuple):
+    """A stream through a product and an activation; `kernel` and `numbers` compute `after` from `saved` and `before`.
+
+    a is None where the product is there already. All parts but the kernel are arrays, or `Rows` of a run.
+    """
+
+    kernel: Any
+    numbers: tuple[Any, ...]
+    a: Any  # (S, height, k)
+    b: Any  # (k, h)
+    before: Any  # a @ b
+    saved: Any  # (height, h)
+    bias: Any  # (h,), or None
+    after: Any
+
+    def key(self) -> Any:
+        """What the steps depend on."""
+        shapes = [(x.shape, x.strides) if x is not None else None for x in self[2:]]
+        return self.kernel, self.saved.dtype, *shapes
+
+    def steps(self, window: Window, height: int, new: New) -> list[list[int]]:
+        """The steps of a block, where the arrays are `Rows`."""
+        at, dtype, count = self.saved.of(window, height), self.saved.array.dtype, len(self.before.array)
+        shape = window[1] - window[0], self.saved.array.shape[-1]
+        steps = [product(window, height, self.a, self.b, self.before, s) for s in range(count if self.a else 0)]
+        if self.bias is not None:
+            total = new(math.prod(shape), dtype), loops.dense(shape, dtype.itemsize), dtype.itemsize
+            steps += loops.over(loop_of("add", dtype), [at, self.bias.of(window, height), total], shape, new)
+            at = total
+        operands = [at, *[self.before.of(window, height, s) for s in range(count)]]
+        operands += [(number, (0, 0), dtype.itemsize) for number in self.numbers]
+        operands += [self.after.of(window, height, s) for s in range(len(self.after.array))]
+        return steps + loops.over(self.kernel.native.loop, operands, shape, new)
+
+
+def product(window: Window, height: int, a: Rows, b: Rows, out: Rows, s: int = 0) -> list[int]:
+    """The step for the rows of a window, of matrix s, of a @ b."""
+    matrix = a.array[s] if a.array.ndim == 3 else a.array
+    places = [a.of(window, height, s)[0], b.place, out.of(window, height, s)[0]]
+    step = runs.gemm(matrix[slice(*window)], b.array, places)
+    if step is None:
+        raise Unfit
+    return step
+
+
+def row_bytes(saved: np.ndarray, after: np.ndarray) -> int:
+    """The bytes of a row of what a layer reads and writes, about."""
+    return saved.itemsize * saved.shape[-1] * (2 * len(after) + 1)
+
+
+def tasks(height: int, nbytes: int, weight: int, shared: bool) -> list[list[Window]]:
+    """For each task, of which a core does one at a time, its blocks of rows.
+
+    nbytes: of a row of the largest layer; weight: the elements of the largest weight.
+    """
+    share = _whole(-(-height // (rows.cores() * TASKS_PER_CORE))) if shared else height
+    count = math.ceil(share * max(nbytes / BLOCK_BYTES, weight / SMALL_PRODUCT)) if weight <= SMALL_WEIGHT else 1
+    step = _whole(-(-share // count))
+    ends = [min(start + share, height) for start in range(0, height, share)]
+    return [[(i, min(i + step, end)) for i in range(start, end, step)]
+            for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _whole(count: int) -> int:
+    return -(-count // GRAIN) * GRAIN
+
+
+def by_tasks(functions: Sequence[Callable[..., Any]]) -> Callable[..., None]:
+    """A function that calls all functions with its arguments, on all cores."""
+
+    def run(*arguments: Any) -> None:
+        def work(i: int, j: int) -> None:
+            for function in functions[i:j]:
+                function(*arguments)
+
+        on_one_thread(rows.in_blocks, len(functions), 1, work)
+
+    return run
+
+
+@functools.lru_cache(1024)
+def are_equal(
+    height: int, k: int, h: int, turned: bool, step: int, windows: tuple[Window, ...], dtype: np.dtype
+) -> bool:
+    """Whether products of windows have the bits of those of blocks of `step` rows; of one product of all rows if 0.
+
+    `turned`: whether b (k, h) is row-major; else it is the transposed view of a weight.
+    """
+    rng = np.random.default_rng(height + h + k)
+    x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((height, k), (h, k)))
+    b, out = np.ascontiguousarray(w.T) if turned else w.T, np.empty((height, h), dtype)
+    if step:
+        expected = np.concatenate([on_one_thread(np.matmul, x[i : i + step], b) for i in range(0, height, step)])
+    else:
+        expected = matmul(x, w.T)
+    for i, j in windows:
+        gemm = runs.gemm(x[i:j], b, (Place(0), Place(1), Place(2)))
+        if gemm is None:
+            return False
+        on_one_thread(runs.function_of([gemm]), runs.places(), x[i:j], b if turned else w, out[i:j])
+    return bool(np.array_equal(out, expected))
+
+
+# ---- layers that eager code has put off ------------------------------------------------------------------
+
+
+class Scratch:
+    """Memory of tasks, each of whose blocks and layers uses it anew; `first` is the number of its first place."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.known: dict[Any, Place] = {}  # by task, number, elements and dtype
+
+    def of(self, task: int) -> New:
+        """What makes the memory of a layer of a block."""
+        numbers = itertools.count()
+
+        def new(elements: int, dtype: np.dtype) -> Place:
+            place = Place(self.first + len(self.known))
+            return self.known.setdefault((task, next(numbers), elements, dtype), place)
+
+        return new
+
+    def arrays(self) -> list[np.ndarray]:
+        """The memory of a call."""
+        return [np.empty(elements, dtype) for *_, elements, dtype in self.known]
+
+
+class _Run:
+    """Native code for layers of some shapes; Unfit if there is none."""
+
+    def __init__(self, layers: Sequence[Layer], step: int) -> None:
+        height = layers[0].saved.shape[0]
+        parts = tasks(height, max([row_bytes(x.saved, x.after) for x in layers]),
+                      max([x.b.size for x in layers]), step < height)
+        windows = tuple([window for task in parts for window in task])
+        if not all(_fits(x, step, windows) for x in layers):
+            raise Unfit
+        self.fixed = [number for x in layers for number in x.numbers]
+        statics, scratch = itertools.count(MOST_ARRAYS), Scratch(MOST_ARRAYS + len(self.fixed))
+        arrays, placed = itertools.count(), list[Layer]()
+        for x in layers:
+            numbers = tuple([Place(next(statics)) for _ in x.numbers])
+            placed.append(Layer(x.kernel, numbers, *[None if y is None else Rows(Place(next(arrays)), y)
+                                                     for y in x[2:]]))  # fmt: skip
+        if next(arrays) > MOST_ARRAYS:
+            raise Unfit
+        self._run = by_tasks([
+            runs.function_of([step for window in windows for x in placed
+                              for step in x.steps(window, height, scratch.of(task))])
+            for task, windows in enumerate(parts)
+        ])  # fmt: skip
+        self.scratch = scratch
+        self.frames: list[tuple[np.ndarray, list[np.ndarray]]] = []  # places and memory, of one call at a time
+
+    def __call__(self, layers: Sequence[Layer]) -> None:
+        frame = self.frames.pop() if self.frames else self._new_frame()
+        self._run(frame[0], *[x for layer in layers for x in layer[2:] if x is not None])
+        self.frames.append(frame)
+
+    def _new_frame(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        memory = self.scratch.arrays()
+        return runs.places(*self.fixed, *memory), memory
+
+
+def _fits(layer: Layer, step: int, windows: tuple[Window, ...]) -> bool:
+    (k, h), a = layer.b.shape, layer.a
+    if not all(x is None or x.flags.c_contiguous for x in (layer.saved, layer.after, a, layer.bias)):
+        return False
+    turned = layer.b.flags.c_contiguous
+    return a is None or are_equal(len(layer.saved), k, h, turned, step, windows, layer.b.dtype)
+
+
+_RUNS: dict[Any, Any] = {}  # by shapes: how often they were seen; then the run, or None if there is none
+_MOST_RUNS = 256
+
+
+def compute(layers: Sequence[Layer], step: int) -> bool:
+    """Computes layers, whose blocks have `step` rows in NumPy code; False if there is no native code for them (yet)."""
+    parts = [layers[k : k + MOST_LAYERS] for k in range(0, len(layers), MOST_LAYERS)]
+    known = [_run_of(part, step) for part in parts]
+    if not all(known):
+        return False
+    for run, part in zip(known, parts, strict=True):
+        run(part)
+    return True
+
+
+def _run_of(layers: Sequence[Layer], step: int) -> Any:
+    key = step, rows.cores(), *[layer.key() for layer in layers]
+    run = _RUNS.get(key, 0)
+    if type(run) is int:
+        if len(_RUNS) >= _MOST_RUNS:
+            _RUNS.clear()
+        run += 1
+        _RUNS[key] = run if run < FREQUENT else _made(layers, step)
+        return None
+    return run
+
+
+def _made(layers: Sequence[Layer], step: int) -> _Run | None:
+    try:
+        return _Run(layers, step) if runs.are_there() else None
+    except Unfit:
+        return None
