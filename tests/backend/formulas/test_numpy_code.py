@@ -83,7 +83,7 @@ def test_half_types_are_converted_by_larger_blocks():
 
 def test_threads_have_registers_of_their_own():
     code, elements = code_of([FORMULAS["silu"].derived((2,))], ["x"]), values(1 << 20)
-    before = rows.asked()
+    before = rows._Cores.count
     try:
         results = []
         for cores in (1, 2):

@@ -131,7 +131,7 @@ def test_an_output_without_elements_is_filled():
 
 def test_threads_share_a_large_array_and_call_at_once():
     code, native = codes_of(lowered([FORMULAS["silu"].derived((2,)) * y], ["x", "y"]))
-    numbers, before = code.numbers(), rows.asked()
+    numbers, before = code.numbers(), rows._Cores.count
     a, b = values(1 << 20).reshape(1 << 10, 1 << 10), values(1 << 10, seed=1)
     (want,) = code([a, b], numbers)
     try:
