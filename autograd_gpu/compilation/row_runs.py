@@ -25,7 +25,6 @@ from ..backend.formulas.native.layers import (
     are_equal,
     by_tasks,
     product,
-    row_bytes,
     tasks,
 )
 from ..backend.formulas.native.loops import New, Unfit, loop_of
@@ -50,11 +49,11 @@ class RowRun(Run):
         self.lines: list[str] = []  # before the call
         self.counted: list[tuple[int, ...]] = []  # the shapes of the products of layers
         self.emits: list[Emit] = []
-        layers = _layers_ahead(self.program.nodes[self.first :])
-        if not layers:
+        self.products = 0
+        self.height, products = _products_ahead(self.program.nodes[self.first :])
+        if not products:
             return
-        self.height = layers[0].args[0].shape[0]
-        self.tasks = _tasks(self.height, layers)
+        self.tasks = _tasks(self.height, products)
         self.windows = tuple([window for task in self.tasks for window in task])
         for i, node in enumerate(self.program.nodes[self.first :], self.first):
             if self._is_made_once(node):
@@ -66,10 +65,10 @@ class RowRun(Run):
         self._end_here()
 
     def _takes(self, i: int, node: Node) -> bool:
-        before = self.layers, [*self.slots], self.nbytes, {**self.turned}, [*self.lines], [*self.counted]
+        before = self.layers, self.products, [*self.slots], self.nbytes, {**self.turned}, [*self.lines], [*self.counted]
         if super()._takes(i, node):
             return True
-        self.layers, self.slots, self.nbytes, self.turned, self.lines, self.counted = before
+        self.layers, self.products, self.slots, self.nbytes, self.turned, self.lines, self.counted = before
         return False
 
     def _sets_aside(self, i: int, node: Node) -> bool:
@@ -119,6 +118,7 @@ class RowRun(Run):
         if not self._is_matrix(x) or not self._is_matrix(out):
             raise Unfit
         a, b, c = self._rows(x), self._transposed(weight, 0), self._target(out)
+        self.products += 1
         shift = None if bias is None else (loop_of("add", out.dtype), self._rows(bias))
 
         def emit(window: Window, new: New) -> list[list[int]]:
@@ -266,17 +266,23 @@ def _counting(shapes: Sequence[tuple[int, ...]]) -> Callable[[], None]:
     return count
 
 
-def _layers_ahead(nodes: Sequence[Node]) -> list[Call]:
-    """The `layer_jet`s of matrices before the first instruction that could not run beside them."""
-    layers = []
+def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[Call]]:
+    """The height of matrices, and the layers and products of them that come before what cannot run beside them.
+
+    Those of another height than the first one do not count.
+    """
+    height, products = 0, list[Call]()
     for node in nodes:
         if not isinstance(node, (Call, Group)) or node.has_effect:
             break
-        if isinstance(node, Call) and node.op.name == "layer_jet":
-            if type(node.outs[0].array) is not np.ndarray or node.args[0].array.ndim != 2:
+        if isinstance(node, Call) and node.op.name in ("layer_jet", "linear"):
+            x = node.args[0].array
+            if type(x) is not np.ndarray or x.ndim != 2:
                 break
-            layers.append(node)
-    return layers
+            height = height or len(x)
+            if len(x) == height:
+                products.append(node)
+    return height, products
 
 
 def _kernel(code: NumpyCode, dtype: np.dtype) -> Any:
@@ -286,13 +292,15 @@ def _kernel(code: NumpyCode, dtype: np.dtype) -> Any:
     return code.kernel(dtype)
 
 
-def _tasks(height: int, layers: Sequence[Call]) -> list[list[Window]]:
-    nbytes = max([row_bytes(layer.args[0].array, layer.outs[1].array) for layer in layers])
+def _tasks(height: int, products: Sequence[Call]) -> list[list[Window]]:
+    nbytes = max([sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]])
+                  for node in products]) // height
+    weight = max([node.args[2 if node.op.name == "layer_jet" else 1].array.size for node in products])
     shared = height * nbytes >= layer_jets.LEAST_BYTES and large_products.are_shared()
-    return tasks(height, nbytes, max([layer.args[2].array.size for layer in layers]), shared)
+    return tasks(height, nbytes, weight, shared)
 
 
 def row_run_at(program: Any, first: int, last_uses: dict[int, list[Value]]) -> RowRun | None:
-    """The run of layers that begins with instruction `first`, if there is one."""
+    """The run that begins with instruction `first`, if there is one: of layers, or of products on several cores."""
     run = RowRun(program, first, last_uses)
-    return run if run.layers else None
+    return run if run.layers or (run.products > 1 and len(run.tasks) > 1) else None
