@@ -50,6 +50,16 @@ def of_both(plan: Plan, form: Form, outputs: int) -> tuple[Work, Work]:
     return works
 
 
+def pull_is_less(plan: Plan, form: Form, outputs: int, itemsize: int, cuda: bool) -> bool:
+    """Whether pull costs less than push; known from the last plan of this structure."""
+    key = form, outputs, itemsize, cuda
+    is_less: bool | None = plan.costs.get(key)
+    if is_less is None:
+        pushed, pulled = of_both(plan, form, outputs)
+        is_less = plan.costs[key] = pulled.rank(itemsize, cuda) < pushed.rank(itemsize, cuda)
+    return is_less
+
+
 def of_push(plan: Plan, form: Form) -> Work:
     """The work of the sweep of push.py."""
     d, p, pairs, work = form.d, len(form.groups), len(form.pairs), Work()

@@ -97,6 +97,12 @@ class Facts:
                 self.readers[place] = self.readers.get(place, 0) + 1
             if curved or not self.seconds.isdisjoint(taped.inputs):
                 self.seconds.update([place for place in taped.outputs if place is not None])
+        # For each step whether its results need tangents, and second tangents; and the places that no later step reads.
+        self.needs, self.dying = list[tuple[bool, bool]](), list[list[Place | None]]()
+        for number, (n, *_) in enumerate(self.steps):
+            taped = tape.calls[n]
+            self.needs.append((not self.firsts.isdisjoint(taped.outputs), not self.seconds.isdisjoint(taped.outputs)))
+            self.dying.append([p for p in dict.fromkeys(taped.inputs) if self.last[p] == number and p not in outs])
         # The steps that are a product with a weight, whose result nobody reads but the activation of the next step.
         self.layers = {number for number in range(len(self.steps) - 1) if self._begins_layer(number, tape, outs)}
         # The number of elements of the largest value that depends on x.
@@ -148,6 +154,7 @@ class Plan:
         facts = _facts_of(tape, outs, jacobian)
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
         self.layers, self.widest, self.costs = facts.layers, facts.widest, facts.costs
+        self.needs, self.dying = facts.needs, facts.dying
         self.steps: list[Step] = []
         for n, live, curved, activates in facts.steps:
             taped = tape.calls[n]

@@ -69,12 +69,11 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
     streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
     layers: dict[Place | None, Layer] = {}  # by the place of the product, whose stream is not there yet
     with chained(puts_off()) as chain:
-        for n, step in enumerate(plan.steps):
+        for n, (step, (firsts, seconds), dying) in enumerate(zip(plan.steps, plan.needs, plan.dying, strict=True)):
             incoming = [streams.get(place) for place in step.inputs]
-            firsts = not plan.firsts.isdisjoint(step.outputs)
             if (layer := layers.pop(step.inputs[0], None)) is not None:
                 streams[step.outputs[0]] = Stream(through(layer, form)[1], form.d, len(form.groups))
-            elif any(s is not None for s in incoming) and (firsts or not plan.seconds.isdisjoint(step.outputs)):
+            elif (firsts or seconds) and any(s is not None for s in incoming):
                 head = incoming[0]
                 if firsts and head is not None and (layer := layer_of(plan, n, head.tensor)) is not None:
                     layers[step.outputs[0]] = layer
@@ -82,9 +81,8 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
                     chain.run()
                     pushed = _pushed(step, incoming, form, firsts)
                     streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
-            for place in step.inputs:
-                if plan.last[place] == n and place not in outs:
-                    streams.pop(place, None)
+            for place in dying:
+                streams.pop(place, None)
     return {place: streams[place] for place in outs if place in streams}
 
 
@@ -116,8 +114,8 @@ def layer_of(plan: Plan, n: int, stream: Any) -> Layer | None:
     x, weight = call.inputs[:2]
     if activation is None or not is_layered(activation, call.outs[0]):
         return None
-    shape = stream.shape[1:]
-    return Layer(stream, weight, activation) if shape in (x.shape, (*(1,) * (x.ndim - 1), x.shape[-1])) else None
+    inner, shape = stream._array.shape[1:], x._array.shape
+    return Layer(stream, weight, activation) if inner in (shape, (*(1,) * (len(shape) - 1), shape[-1])) else None
 
 
 def is_layered(activation: Activation, out: Tensor) -> bool:
@@ -125,7 +123,7 @@ def is_layered(activation: Activation, out: Tensor) -> bool:
 
     Not where nothing is recorded: two ops then free the stream of the input in between.
     """
-    fits = not out.is_cuda and activation.saved.shape == out.shape and not MODES.bits & GRAD_OFF
+    fits = not out.is_cuda and activation.saved._array.shape == out._array.shape and not MODES.bits & GRAD_OFF
     return fits and all(level.is_trace or level.only_watches for level in MODES.stack)
 
 

@@ -26,7 +26,7 @@ from ...pytrees import TreeSpec, flatten, tree_map, unflatten
 from ..jacobians import Argnums
 from ..pytrees import name_of, outputs, with_aux
 from ..reverse import picked_arguments, with_arguments
-from .cost import of_both
+from .cost import of_both, pull_is_less
 from .plan import Form, Pair, Plan, form_of
 from .pull import pull
 from .push import mirrored, picked, push, shaped
@@ -219,7 +219,8 @@ def _swept(
         return *_pulled(plan, seeds, form, run, sizes), form
     streams = push(plan, seeds, form, run.out_places)
     reached = [streams.get(place) for place in run.out_places]
-    tangents = [None if s is None else _rows_last(s.tangents, out) for s, out in zip(reached, run.outs, strict=True)]
+    tangents = [None if s is None else _rows_last(s.tangents, out)
+                for s, out in zip(reached, run.outs, strict=True)] if request.jacobian else nothing
     seconds = [None if s is None else _rows_last(s.second_tangents, out)
                for s, out in zip(reached, run.outs, strict=True)]
     return tangents, seconds, form
@@ -275,9 +276,9 @@ def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:
     if hidden or o >= len(form.groups):  # then "push" has no more products, and fewer passes
         return False
     x = run.outs[0]
-    pushed, pulled = of_both(plan, form, o)
-    is_less = pulled.rank(x.dtype.itemsize, x.is_cuda) < pushed.rank(x.dtype.itemsize, x.is_cuda)
+    is_less = pull_is_less(plan, form, o, x.dtype.itemsize, x.is_cuda)
     if LOGGER.isEnabledFor(logging.DEBUG):
+        pushed, pulled = of_both(plan, form, o)
         LOGGER.debug(f"{request.api}({name_of(request.func)}) is computed by {'pull' if is_less else 'push'}: pull "
                      f"takes {pulled}, push {pushed}")
     return is_less
