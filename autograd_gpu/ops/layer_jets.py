@@ -17,7 +17,7 @@ from ..backend.cpu import chains, large_products, pool, streams
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu.blas import readable
 from ..backend.cpu.matmul import matmul
-from ..backend.formulas.native.layers import GRAIN, Layer
+from ..backend.formulas.native.layers import GRAIN, Layer, Part, Terms
 from ..core.extend import RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
 from .jet_factors import factors
@@ -144,9 +144,9 @@ class Product:
             np.matmul(self.a[:, i:j], self.b, out=self.by_rows[:, i:j])
 
 
-def by_blocks(height: int, nbytes: int, work: cpu_rows.Work, layer: Layer | None = None) -> None:
+def by_blocks(height: int, nbytes: int, work: cpu_rows.Work, part: Part | None = None) -> None:
     """Calls work(start, stop) for blocks of `height` rows of streams of so many bytes; of many on all cores."""
-    chains.run(height, block_rows(height, nbytes), nbytes, work, layer)
+    chains.run(height, block_rows(height, nbytes), nbytes, work, part)
 
 
 def block_rows(height: int, nbytes: int) -> int:
@@ -269,7 +269,11 @@ def _terms(xp, adjoint, weight, saved, tangents, bias=None, *, activation, param
                 for q in range(p, d):
                     target[i:j, k, p, q] = target[i:j, k, q, p] = np.dot(terms.pop(0), ones)
 
-    by_blocks(height, product.nbytes + left.nbytes + t.nbytes, work)
+    part = None
+    if joined is not None and chains.puts_off() and (kernel := joined[0].kernel(saved.dtype)) is not None:
+        part = Terms(kernel, joined[1][: kernel.numbers], product.a if product.nbytes else None, product.b, a, s, bias,
+                     t, ones, z, target)
+    by_blocks(height, product.nbytes + left.nbytes + t.nbytes, work, part)
     return product.out, left, out
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..formulas.native.layers import Layer, compute
+from ..formulas.native.layers import Part, compute
 from . import blas, rows
 
 MOST_BYTES = 1 << 25  # of the arrays of works that are put off: what is freed in between is freed late
@@ -24,9 +24,9 @@ class Chain:
     def __init__(self) -> None:
         self.count = self.step = self.nbytes = 0
         self.works: list[rows.Work] = []
-        self.layers: list[Layer | None] = []  # for each work
+        self.layers: list[Part | None] = []  # for each work
 
-    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work, layer: Layer | None) -> None:
+    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work, layer: Part | None) -> None:
         """Lets a work run behind the others; at once if its blocks are others, or if the arrays are large."""
         if (count, step) != (self.count, self.step):
             self.run()
@@ -53,7 +53,7 @@ def _run(count: int, step: int, works: list[rows.Work]) -> None:
     blas.on_one_thread(rows.in_blocks, count, step, block)
 
 
-def run(count: int, step: int, nbytes: int, work: rows.Work, layer: Layer | None = None) -> None:
+def run(count: int, step: int, nbytes: int, work: rows.Work, layer: Part | None = None) -> None:
     """Calls work(start, stop) for blocks of rows, on all cores; put off if this thread has a chain.
 
     A layer says what the work does, for native code that takes its place.

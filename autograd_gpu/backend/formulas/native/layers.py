@@ -29,7 +29,7 @@ BLOCK_BYTES = 1 << 19  # of what a layer reads and writes in a block of rows: ha
 SMALL_PRODUCT, SMALL_WEIGHT = 10**6, 1 << 12
 TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
-MOST_LAYERS = 10  # of one call
+MOST_LAYERS = 7  # of one call, which gets up to nine arrays of each
 FREQUENT = 3  # calls with layers of these shapes, from which on they have native code
 Window = tuple[int, int]  # rows of a block: the first, and the one behind the last
 
@@ -49,40 +49,125 @@ class Rows(NamedTuple):
         place = Place(self.place.number, self.place.offset + offset + window[0] * strides[0])
         return place, strides, array.itemsize
 
+    def all(self, window: Window, height: int) -> list[Listed]:
+        """The rows of a window, of each matrix of a stack."""
+        return [self.of(window, height, s) for s in range(len(self.array))]
+
+    def shape_of(self, window: Window) -> tuple[int, int]:
+        """The shape of the rows of a window."""
+        return window[1] - window[0], self.array.shape[-1]
+
 
 class Layer(NamedTuple):
-    """A stream through a product and an activation; `kernel` and `numbers` compute `after` from `saved` and `before`.
+    """A stream through a product and an activation; `kernel` computes `after` from `saved` and `before`.
 
-    a is None where the product is there already. All parts but the kernel are arrays, or `Rows` of a run.
+    a is None where the product is there already. The other parts but the kernel are arrays, or `Rows` of a run.
     """
 
     kernel: Any
-    numbers: tuple[Any, ...]
+    numbers: tuple[Any, ...]  # of the kernel
     a: Any  # (S, height, k)
     b: Any  # (k, h)
     before: Any  # a @ b
     saved: Any  # (height, h)
     bias: Any  # (h,), or None
-    after: Any
+    after: Any  # (S + groups, height, h)
 
-    def key(self) -> Any:
-        """What the steps depend on."""
-        shapes = [(x.shape, x.strides) if x is not None else None for x in self[2:]]
-        return self.kernel, self.saved.dtype, *shapes
+    def fits(self, step: int, windows: Sequence[Window]) -> bool:
+        """Whether its arrays have steps, with the bits of blocks of `step` rows."""
+        return _fits(self, (self.saved, self.bias, self.after), step, windows)
+
+    def row_bytes(self) -> int:
+        return row_bytes(self.saved, self.before, self.after)
 
     def steps(self, window: Window, height: int, new: New) -> list[list[int]]:
         """The steps of a block, where the arrays are `Rows`."""
-        at, dtype, count = self.saved.of(window, height), self.saved.array.dtype, len(self.before.array)
-        shape = window[1] - window[0], self.saved.array.shape[-1]
-        steps = [product(window, height, self.a, self.b, self.before, s) for s in range(count if self.a else 0)]
-        if self.bias is not None:
-            total = new(math.prod(shape), dtype), loops.dense(shape, dtype.itemsize), dtype.itemsize
-            steps += loops.over(loop_of("add", dtype), [at, self.bias.of(window, height), total], shape, new)
-            at = total
-        operands = [at, *[self.before.of(window, height, s) for s in range(count)]]
-        operands += [(number, (0, 0), dtype.itemsize) for number in self.numbers]
-        operands += [self.after.of(window, height, s) for s in range(len(self.after.array))]
-        return steps + loops.over(self.kernel.native.loop, operands, shape, new)
+        steps, at = _begun(self, window, height, new)
+        operands = [at, *self.before.all(window, height), *_numbers(self), *self.after.all(window, height)]
+        return steps + loops.over(self.kernel.native.loop, operands, self.saved.shape_of(window), new)
+
+
+class Terms(NamedTuple):
+    """Adjoints through a product and the activation before it, and their part of a Hessian.
+
+    `kernel` computes `left` and terms (rows, h) for each o and i <= j from `saved`, `before` and `tangents`; `out` has
+    the products of these with `ones`.
+    """
+
+    kernel: Any
+    numbers: tuple[Any, ...]
+    a: Any  # (o, height, k)
+    b: Any  # (k, h)
+    before: Any  # a @ b
+    saved: Any  # (height, h)
+    bias: Any  # (h,), or None
+    tangents: Any  # (d, height, h)
+    ones: Any  # (h,)
+    left: Any  # (o, height, h)
+    out: Any  # (height, o, d, d)
+
+    def fits(self, step: int, windows: Sequence[Window]) -> bool:
+        """Whether its arrays have steps, with the bits of blocks of `step` rows."""
+        h, dtype = len(self.ones), self.ones.dtype
+        dense = self.saved, self.bias, self.ones, self.left, self.out
+        return _fits(self, dense, step, windows) and sums_are_equal(len(self.saved), h, step, tuple(windows), dtype)
+
+    def row_bytes(self) -> int:
+        return row_bytes(self.saved, self.before, self.tangents, self.left, self.out)
+
+    def steps(self, window: Window, height: int, new: New) -> list[list[int]]:
+        """The steps of a block, where the arrays are `Rows`."""
+        steps, at = _begun(self, window, height, new)
+        shape, size, dtype = self.saved.shape_of(window), self.saved.array.itemsize, self.saved.array.dtype
+        _, o, d, _ = self.out.array.shape
+        pairs = [(k, i, j) for k in range(o) for i in range(d) for j in range(i, d)]
+        terms = [(new(math.prod(shape), dtype), loops.dense(shape, size), size) for _ in pairs]
+        operands = [at, *self.before.all(window, height), *self.tangents.all(window, height), *_numbers(self),
+                    *self.left.all(window, height), *terms]  # fmt: skip
+        steps += loops.over(self.kernel.native.loop, operands, shape, new)
+        sums, copy = new(shape[0], dtype), loop_of("positive", dtype)
+        for (k, i, j), (term, *_) in zip(pairs, terms, strict=True):
+            steps += [runs.row_products(shape, dtype, term, self.ones.place, sums)]
+            for p, q in {(i, j), (j, i)}:
+                place = Place(self.out.place.number, ((window[0] * o + k) * d + p) * d * size + q * size)
+                steps += loops.strided(copy, [(sums, (size,)), (place, (o * d * d * size,))], shape[:1])
+        return steps
+
+
+Part = Layer | Terms
+
+
+def _begun(part: Part, window: Window, height: int, new: New) -> tuple[list[list[int]], Listed]:
+    """The steps for the product and for what the kernel reads in place of `saved`, and where that is."""
+    at, dtype, shape = part.saved.of(window, height), part.saved.array.dtype, part.saved.shape_of(window)
+    count = len(part.before.array) if part.a else 0
+    steps = [product(window, height, part.a, part.b, part.before, s) for s in range(count)]
+    if part.bias is None:
+        return steps, at
+    total = new(math.prod(shape), dtype), loops.dense(shape, dtype.itemsize), dtype.itemsize
+    listed = [at, part.bias.of(window, height), total]
+    return steps + loops.over(loop_of("add", dtype), listed, shape, new), total
+
+
+def _numbers(part: Part) -> list[Listed]:
+    return [(number, (0, 0), part.saved.array.itemsize) for number in part.numbers]
+
+
+def _fits(part: Part, dense: Sequence[Any], step: int, windows: Sequence[Window]) -> bool:
+    (k, h), a, turned = part.b.shape, part.a, part.b.flags.c_contiguous
+    if not all(x is None or x.flags.c_contiguous for x in (*dense, a)):
+        return False
+    return a is None or are_equal(len(part.saved), k, h, turned, step, tuple(windows), part.b.dtype)
+
+
+def key_of(part: Part) -> Any:
+    """What the steps depend on."""
+    return part.kernel, part.saved.dtype, *[None if x is None else (x.shape, x.strides) for x in part[2:]]
+
+
+def row_bytes(*arrays: np.ndarray) -> int:
+    """The bytes of a row of matrices, or of stacks of them, all of which have as many rows as the first."""
+    return sum([x.itemsize * math.prod(x.shape) for x in arrays]) // len(arrays[0])
 
 
 def product(window: Window, height: int, a: Rows, b: Rows, out: Rows, s: int = 0) -> list[int]:
@@ -93,11 +178,6 @@ def product(window: Window, height: int, a: Rows, b: Rows, out: Rows, s: int = 0
     if step is None:
         raise Unfit
     return step
-
-
-def row_bytes(saved: np.ndarray, after: np.ndarray) -> int:
-    """The bytes of a row of what a layer reads and writes, about."""
-    return saved.itemsize * saved.shape[-1] * (2 * len(after) + 1)
 
 
 def tasks(height: int, nbytes: int, weight: int, shared: bool) -> list[list[Window]]:
@@ -153,6 +233,18 @@ def are_equal(
     return bool(np.array_equal(out, expected))
 
 
+@functools.lru_cache(1024)
+def sums_are_equal(height: int, h: int, step: int, windows: tuple[Window, ...], dtype: np.dtype) -> bool:
+    """Whether sums of rows by products with ones have, by windows, the bits of blocks of `step` rows."""
+    x, ones, out = np.random.default_rng(height + h).standard_normal((height, h)).astype(dtype), np.ones(h, dtype), []
+    expected = np.concatenate([on_one_thread(np.dot, x[i : i + step], ones) for i in range(0, height, step)])
+    for i, j in windows:
+        out.append(np.empty(j - i, dtype))
+        gemv = runs.row_products((j - i, h), dtype, Place(0), Place(1), Place(2))
+        on_one_thread(runs.function_of([gemv]), runs.places(), x[i:j], ones, out[-1])
+    return bool(np.array_equal(np.concatenate(out), expected))
+
+
 # ---- layers that eager code has put off ------------------------------------------------------------------
 
 
@@ -181,20 +273,19 @@ class Scratch:
 class _Run:
     """Native code for layers of some shapes; Unfit if there is none."""
 
-    def __init__(self, layers: Sequence[Layer], step: int) -> None:
+    def __init__(self, layers: Sequence[Part], step: int) -> None:
         height = layers[0].saved.shape[0]
-        parts = tasks(height, max([row_bytes(x.saved, x.after) for x in layers]),
-                      max([x.b.size for x in layers]), step < height)
-        windows = tuple([window for task in parts for window in task])
-        if not all(_fits(x, step, windows) for x in layers):
+        parts = tasks(height, max([x.row_bytes() for x in layers]), max([x.b.size for x in layers]), step < height)
+        windows = [window for task in parts for window in task]
+        if not all(x.fits(step, windows) for x in layers):
             raise Unfit
         self.fixed = [number for x in layers for number in x.numbers]
         statics, scratch = itertools.count(MOST_ARRAYS), Scratch(MOST_ARRAYS + len(self.fixed))
-        arrays, placed = itertools.count(), list[Layer]()
+        arrays, placed = itertools.count(), list[Part]()
         for x in layers:
             numbers = tuple([Place(next(statics)) for _ in x.numbers])
-            placed.append(Layer(x.kernel, numbers, *[None if y is None else Rows(Place(next(arrays)), y)
-                                                     for y in x[2:]]))  # fmt: skip
+            placed.append(type(x)(x.kernel, numbers, *[None if y is None else Rows(Place(next(arrays)), y)
+                                                       for y in x[2:]]))  # fmt: skip
         if next(arrays) > MOST_ARRAYS:
             raise Unfit
         self._run = by_tasks([
@@ -205,7 +296,7 @@ class _Run:
         self.scratch = scratch
         self.frames: list[tuple[np.ndarray, list[np.ndarray]]] = []  # places and memory, of one call at a time
 
-    def __call__(self, layers: Sequence[Layer]) -> None:
+    def __call__(self, layers: Sequence[Part]) -> None:
         frame = self.frames.pop() if self.frames else self._new_frame()
         self._run(frame[0], *[x for layer in layers for x in layer[2:] if x is not None])
         self.frames.append(frame)
@@ -215,19 +306,11 @@ class _Run:
         return runs.places(*self.fixed, *memory), memory
 
 
-def _fits(layer: Layer, step: int, windows: tuple[Window, ...]) -> bool:
-    (k, h), a = layer.b.shape, layer.a
-    if not all(x is None or x.flags.c_contiguous for x in (layer.saved, layer.after, a, layer.bias)):
-        return False
-    turned = layer.b.flags.c_contiguous
-    return a is None or are_equal(len(layer.saved), k, h, turned, step, windows, layer.b.dtype)
-
-
 _RUNS: dict[Any, Any] = {}  # by shapes: how often they were seen; then the run, or None if there is none
 _MOST_RUNS = 256
 
 
-def compute(layers: Sequence[Layer], step: int) -> bool:
+def compute(layers: Sequence[Part], step: int) -> bool:
     """Computes layers, whose blocks have `step` rows in NumPy code; False if there is no native code for them (yet)."""
     parts = [layers[k : k + MOST_LAYERS] for k in range(0, len(layers), MOST_LAYERS)]
     known = [_run_of(part, step) for part in parts]
@@ -238,8 +321,8 @@ def compute(layers: Sequence[Layer], step: int) -> bool:
     return True
 
 
-def _run_of(layers: Sequence[Layer], step: int) -> Any:
-    key = step, rows.cores(), *[layer.key() for layer in layers]
+def _run_of(layers: Sequence[Part], step: int) -> Any:
+    key = step, rows.cores(), *[key_of(layer) for layer in layers]
     run = _RUNS.get(key, 0)
     if type(run) is int:
         if len(_RUNS) >= _MOST_RUNS:
@@ -250,7 +333,7 @@ def _run_of(layers: Sequence[Layer], step: int) -> Any:
     return run
 
 
-def _made(layers: Sequence[Layer], step: int) -> _Run | None:
+def _made(layers: Sequence[Part], step: int) -> _Run | None:
     try:
         return _Run(layers, step) if runs.are_there() else None
     except Unfit:

@@ -244,11 +244,18 @@ def row_sums(shape: tuple[int, int], dtype: np.dtype, at: Place, ones: Place, ze
     if functions is None or min(shape) < 2:
         return None
     if rows * columns <= numpy_ops.FEW:
-        return [_step(GEMV + (dtype == float64), functions.gemv, *shape, *at, *ones, *out, AS_IT_IS)]
+        return [row_products(shape, dtype, at, ones, out)]
     if columns < sums.NARROW or rows * columns >= 4 * SMALL_VECTOR:
         return None
     return [copies(rows, size, zero, out), loop(inner_loop("add", dtype), rows, columns, [
         Operand(out, size, 0), Operand(at, columns * size, size), Operand(out, size, 0)])]  # fmt: skip
+
+
+def row_products(shape: tuple[int, int], dtype: np.dtype, at: Place, vector: Place, out: Place) -> list[int]:
+    """The words for a row-major matrix times a vector, as NumPy's dot computes it."""
+    functions = products_of(dtype)
+    assert functions is not None  # are_there()
+    return _step(GEMV + (dtype == float64), functions.gemv, *shape, *at, *vector, *out, AS_IT_IS)
 
 
 def _step(op: int, *words: Any) -> list[int]:
