@@ -7,6 +7,7 @@ stand between them run before or behind. The bits are those of eager code; produ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,29 +15,31 @@ import numpy as np
 
 from ..backend import counters
 from ..backend.arrays.dtypes import FULL_FLOATS
-from ..backend.cpu import chains, large_products
+from ..backend.cpu import chains, large_products, numpy_ops
 from ..backend.cpu.matmul import matmul
 from ..backend.formulas.native import loops, runs
 from ..backend.formulas.native.layers import (
     Layer,
     Rows,
     Scratch,
+    Terms,
     Window,
     are_equal,
     by_tasks,
     product,
+    sums_are_equal,
     tasks,
 )
 from ..backend.formulas.native.loops import New, Unfit, loop_of
 from ..backend.formulas.native.runs import MOST_ARRAYS, Place
-from ..backend.formulas.numpy_code import NumpyCode
 from ..ops import layer_jets
-from ..ops._support.layer_code import push_code
+from ..ops._support.layer_code import push_code, terms_code
 from .graph import Call, Group, Node, Value
 from .names import identifier
 from .native_runs import Run
 from .passes.plan import Slot
 
+PRODUCTS = {"linear": 1, "layer_jet": 2, "layer_terms": 1}  # by op: the place of the weight
 Emit = Callable[[Window, New], list[list[int]]]  # the steps of an instruction for a block of rows
 
 
@@ -99,6 +102,8 @@ class RowRun(Run):
             raise Unfit
         if isinstance(node, Call) and node.op.name == "layer_jet":
             emit = self._layer(node)
+        elif isinstance(node, Call) and node.op.name == "layer_terms":
+            emit = self._terms(node)
         elif isinstance(node, Group):
             emit = self._rows_of_group(node)
         elif isinstance(node, Call) and node.op.name == "linear":
@@ -115,18 +120,20 @@ class RowRun(Run):
 
     def _rows_of_product(self, node: Call) -> Emit:
         (x, weight, bias), (out,) = (*node.args, None)[:3], node.outs
-        if not self._is_matrix(x) or not self._is_matrix(out):
+        if not self._is_stack(x) or not self._is_stack(out):
             raise Unfit
-        a, b, c = self._rows(x), self._transposed(weight, 0), self._target(out)
+        count = math.prod(x.shape[:-2])
+        a, b, c = self._rows(x), self._transposed(weight, 0, count), self._target(out)
         self.products += 1
-        shift = None if bias is None else (loop_of("add", out.dtype), self._rows(bias))
+        shift, add = None if bias is None else self._rows(bias), loop_of("add", out.dtype)
 
         def emit(window: Window, new: New) -> list[list[int]]:
-            steps = [product(window, self.height, a, b, c)]
-            if shift is None:
-                return steps
-            listed = [rows.of(window, self.height) for rows in (c, shift[1], c)]
-            return steps + loops.over(shift[0], listed, (window[1] - window[0], out.shape[1]), new)
+            steps = [product(window, self.height, a, b, c, s) for s in range(count)]
+            if shift is not None:
+                for s in range(count):
+                    at = c.of(window, self.height, s)
+                    steps += loops.over(add, [at, shift.of(window, self.height), at], c.shape_of(window), new)
+            return steps
 
         return emit
 
@@ -135,55 +142,92 @@ class RowRun(Run):
         if kernel is None or not all(map(self._is_matrix, node.outs)):
             raise Unfit
         self.program.bind(kernel, "kernel")  # which has to live as long as the run
-        operands, columns = [*map(self._rows, node.args), *map(self._target, node.outs)], node.outs[0].shape[1]
+        operands = [*map(self._rows, node.args), *map(self._target, node.outs)]
 
         def emit(window: Window, new: New) -> list[list[int]]:
             listed = [rows.of(window, self.height) for rows in operands]
-            return loops.over(kernel.native.loop, listed, (window[1] - window[0], columns), new)
+            return loops.over(kernel.native.loop, listed, operands[-1].shape_of(window), new)
 
         return emit
 
     def _layer(self, node: Call) -> Emit:
         (saved, stream, weight, bias), (before, after), how = node.args, node.outs, node.attributes
-        moves = stream.shape[1] == self.height
-        if not self._is_matrix(saved) or saved.dtype not in FULL_FLOATS or not stream.array.flags.c_contiguous:
-            raise Unfit
         code = push_code(how["activation"], how["parameters"], saved.dtype, how["d"], how["groups"], len(stream.array))
-        kernel = None if code is None else _kernel(code[0], saved.dtype)
-        if code is None or kernel is None or stream.array.nbytes >= layer_jets.LARGE_BYTES:
-            raise Unfit
-        self.program.bind(kernel, "kernel")
-        a = b = None
-        if moves:
-            nbytes = stream.array.nbytes + before.array.nbytes + after.array.nbytes
-            a, c = self._rows(stream), self._target(before)
-            b = self._transposed(weight, layer_jets.block_rows(self.height, nbytes))
-            self.counted.append((stream.array[..., 0].size, *weight.shape[::-1]))
-        else:
-            c = self._of_all_rows(stream, weight, before)
-        numbers = tuple([self._bound(number) for number in code[1][: kernel.numbers]])
-        self.layers += 1
+        kernel, numbers = self._kernel(code, saved)
+        a, b, c = self._begin(stream, weight, before, after.array.nbytes, turned=True)
         layer = Layer(kernel, numbers, a, b, c, self._rows(saved), None if bias is None else self._rows(bias),
                       self._target(after))
         return lambda window, new: layer.steps(window, self.height, new)
 
-    def _of_all_rows(self, stream: Value, weight: Value, before: Value) -> Rows:
-        """The product of a stream that is the same in all rows, which is computed before the run."""
-        name = self.names[before] = identifier(before.name)
-        of_all = self.program.bind(matmul, "matmul")
-        self.lines.append(f"{name} = {of_all}({self._text(stream)}, {self._text(weight)}.T)")
-        return Rows(self._given(name), before.array)
+    def _terms(self, node: Call) -> Emit:
+        (adjoint, weight, saved, tangents, bias), (arrived, left, out), how = node.args, node.outs, node.attributes
+        o, d, h = len(adjoint.array), len(tangents.array), saved.shape[-1]
+        kernel, numbers = self._kernel(terms_code(how["activation"], how["parameters"], saved.dtype, o, d), saved)
+        nbytes, ones = left.array.nbytes + d * saved.array.nbytes, numpy_ops.ones(h, saved.dtype)
+        a, b, c = self._begin(adjoint, weight, arrived, nbytes, turned=False)
+        step = self._step(adjoint, arrived, nbytes)
+        if not tangents.array.flags.c_contiguous or not sums_are_equal(self.height, h, step, self.windows, saved.dtype):
+            raise Unfit
+        terms = Terms(kernel, numbers, a, b, c, self._rows(saved), None if bias is None else self._rows(bias),
+                      self._rows(tangents), Rows(self._bound(ones), ones), self._target(left), self._target(out))
+        return lambda window, new: terms.steps(window, self.height, new)
 
-    def _transposed(self, weight: Value, step: int) -> Rows:
-        """The transposed weight, for products that eager code computes by blocks of `step` rows, or at once if 0.
+    def _kernel(self, code: Any, saved: Value) -> tuple[Any, tuple[Place, ...]]:
+        """The native code behind a product, made now since that of groups was compiled before; and its numbers."""
+        if code is None or not self._is_matrix(saved) or saved.dtype not in FULL_FLOATS:
+            raise Unfit
+        if code[0].native is not None and not code[0].native.is_ready(saved.dtype):
+            code[0].native.compile(saved.dtype)
+        kernel = code[0].kernel(saved.dtype)
+        if kernel is None:
+            raise Unfit
+        self.program.bind(kernel, "kernel")  # which has to live as long as the run
+        self.layers += 1
+        return kernel, tuple([self._bound(number) for number in code[1][: kernel.numbers]])
 
-        If it is small, a copy is made before the run.
+    def _begin(
+        self, x: Value, weight: Value, out: Value, others: int, turned: bool
+    ) -> tuple[Rows | None, Rows | None, Rows]:
+        """The operands and the result of the product that begins a layer; no operands if it is made before the run.
+
+        turned: whether the weight is transposed. others: the bytes of what else the layer works on.
+        """
+        if not x.array.flags.c_contiguous or not weight.array.flags.c_contiguous:
+            raise Unfit
+        if x.shape[1] != self.height:  # the same in all rows
+            name = self.names[out] = identifier(out.name)
+            of_all = self.program.bind(matmul, "matmul")
+            self.lines.append(f"{name} = {of_all}({self._text(x)}, {self._text(weight)}{'.T' if turned else ''})")
+            return None, None, Rows(self._given(name), out.array)
+        if x.array.nbytes >= layer_jets.LARGE_BYTES:
+            raise Unfit
+        step = self._step(x, out, others)
+        k, h = x.shape[-1], out.shape[-1]
+        self.counted.append((x.array[..., 0].size, k, h))
+        if turned:
+            b = self._transposed(weight, step)
+        elif are_equal(self.height, k, h, True, step, self.windows, x.dtype):
+            b = self._rows(weight)
+        else:
+            raise Unfit
+        return self._rows(x), b, self._target(out)
+
+    def _step(self, x: Value, out: Value, others: int) -> int:
+        """The rows of the blocks in which eager code computes a layer."""
+        moves = x.shape[1] == self.height
+        return layer_jets.block_rows(self.height, others + (x.array.nbytes + out.array.nbytes if moves else 0))
+
+    def _transposed(self, weight: Value, step: int, count: int = 1) -> Rows:
+        """The transposed weight, for products that eager code computes by blocks of `step` rows.
+
+        With step 0 it computes those of a stack of `count` matrices at once. If it is small, a copy is made before.
         """
         w = weight.array
         if w.ndim != 2 or not w.flags.c_contiguous:
             raise Unfit
         turns = w.size <= layer_jets.MOST_TURNED
-        if not are_equal(self.height, *w.shape[::-1], turns, step, self.windows, w.dtype):
+        windows = tuple([(s + i, s + j) for s in range(0, count * self.height, self.height) for i, j in self.windows])
+        if not are_equal(count * self.height, *w.shape[::-1], turns, step, windows, w.dtype):
             raise Unfit
         if not turns:
             return Rows(self.place(weight), w.T)
@@ -194,6 +238,9 @@ class RowRun(Run):
         return Rows(self._static(self.turned[weight]), np.empty(w.shape[::-1], w.dtype))
 
     # ---- memory ------------------------------------------------------------------------------------
+
+    def _is_stack(self, v: Value) -> bool:
+        return v.array.ndim in (2, 3) and v.shape[-2] == self.height and v.array.flags.c_contiguous
 
     def _is_matrix(self, v: Value) -> bool:
         return v.array.ndim == 2 and len(v.array) == self.height and v.array.flags.c_contiguous
@@ -275,27 +322,20 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[Call]]:
     for node in nodes:
         if not isinstance(node, (Call, Group)) or node.has_effect:
             break
-        if isinstance(node, Call) and node.op.name in ("layer_jet", "linear"):
-            x = node.args[0].array
-            if type(x) is not np.ndarray or x.ndim != 2:
+        if isinstance(node, Call) and node.op.name in PRODUCTS:
+            x = node.outs[min(len(node.outs) - 1, 1)].array
+            if type(x) is not np.ndarray or x.ndim < 2:
                 break
-            height = height or len(x)
-            if len(x) == height:
+            height = height or x.shape[-2]
+            if x.shape[-2] == height:
                 products.append(node)
     return height, products
-
-
-def _kernel(code: NumpyCode, dtype: np.dtype) -> Any:
-    """The native code of a formula; made now, since that of groups was compiled before. None if there is none."""
-    if code.native is not None and not code.native.is_ready(dtype):
-        code.native.compile(dtype)
-    return code.kernel(dtype)
 
 
 def _tasks(height: int, products: Sequence[Call]) -> list[list[Window]]:
     nbytes = max([sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]])
                   for node in products]) // height
-    weight = max([node.args[2 if node.op.name == "layer_jet" else 1].array.size for node in products])
+    weight = max([node.args[PRODUCTS[node.op.name]].array.size for node in products])
     shared = height * nbytes >= layer_jets.LEAST_BYTES and large_products.are_shared()
     return tasks(height, nbytes, weight, shared)
 
