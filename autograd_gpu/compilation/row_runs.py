@@ -44,7 +44,10 @@ class RowRun(Run):
     """The instructions from number `first` on that go through blocks of rows."""
 
     def _collect(self, last_uses: dict[int, list[Value]]) -> None:
-        self.layers, self.slots, self.nbytes = 0, list[Slot](), 0
+        plan, self.layers, self.slots, self.nbytes = self.program.plan, 0, list[Slot](), 0
+        self.placed = {plan.root_of(v) for slot in plan.placed for v in slot.values}  # roots of memory of the program
+        self.behind: list[Slot] = []  # where instructions behind the run put their results
+        self.held = set[int]()  # roots of memory that is read behind the run, or as a whole by each block
         self.turned: dict[Value, str] = {}  # by weight: the name of its transposed copy
         self.lines: list[str] = []  # before the call
         self.counted: list[tuple[int, ...]] = []  # the shapes of the products of layers
@@ -65,10 +68,12 @@ class RowRun(Run):
         self._end_here()
 
     def _takes(self, i: int, node: Node) -> bool:
-        before = self.layers, self.products, [*self.slots], self.nbytes, {**self.turned}, [*self.lines], [*self.counted]
+        before = self.layers, self.products, [*self.slots], self.nbytes, {**self.turned}, [*self.lines]
+        noted = [*self.counted], {*self.held}
         if super()._takes(i, node):
             return True
-        self.layers, self.products, self.slots, self.nbytes, self.turned, self.lines, self.counted = before
+        self.layers, self.products, self.slots, self.nbytes, self.turned, self.lines = before
+        self.counted, self.held = noted
         return False
 
     def _sets_aside(self, i: int, node: Node) -> bool:
@@ -84,8 +89,10 @@ class RowRun(Run):
             self.before.append(i)
             return True
         # Memory of the program that it reads might be taken by a later instruction of the chain.
-        if all(plan.slot(v) is None or program.makers.get(v) in self.after for v in node.reads):
+        if all(plan.root_of(v) not in self.placed or program.makers.get(v) in self.after for v in node.reads):
             self.after.append(i)
+            self.held |= {plan.root_of(v) for v in node.reads}
+            self.behind += [slot for v in node.made() if (slot := plan.slot(v)) is not None]
             return True
         return False
 
@@ -95,7 +102,7 @@ class RowRun(Run):
         return maker < self.first or maker in self.before
 
     def _add(self, i: int, node: Node) -> None:
-        if not all(type(v.array) is np.ndarray and v.array.flags.c_contiguous for v in node.outs):
+        if not all(type(v.array) is np.ndarray and v.array.size and v.array.flags.c_contiguous for v in node.outs):
             raise Unfit
         if isinstance(node, Call) and node.op.name == "layer_jet":
             emit = self._layer(node)
@@ -186,7 +193,7 @@ class RowRun(Run):
         if not are_equal(self.height, *w.shape[::-1], turns, step, self.windows, w.dtype):
             raise Unfit
         if not turns:
-            return Rows(self.place(weight), w.T)
+            return Rows(self._whole(weight), w.T)
         if weight not in self.turned:
             name = self.turned[weight] = f"w{self.first}_{len(self.turned)}"
             self.scratch[name] = self._new_memory(w.shape[::-1], w.dtype)
@@ -212,18 +219,33 @@ class RowRun(Run):
 
     def target(self, v: Value) -> Place:
         self._touch(v)
+        over = self.program.plan.over.get(v)
+        if over is not None and self.program.plan.root_of(over) in self.held:
+            raise Unfit
         return super().target(v)
 
+    def _whole(self, v: Value) -> Place:
+        """Where a matrix is of which each block reads all rows."""
+        root = self.program.plan.root_of(v)
+        if not self._is_there(v) or root in self.placed:
+            raise Unfit
+        self.held.add(root)
+        return super().place(v)
+
     def _touch(self, v: Value) -> None:
-        """Unfit where a block would overwrite rows that other blocks have yet to read."""
+        """Unfit where a block would overwrite rows that other blocks, or instructions behind the run, have yet to read.
+
+        A view of memory of the program may have other rows than the memory.
+        """
         slot = self.program.plan.slot(v)
-        if slot is None or slot in self.slots:
-            return
-        for other in self.slots:
-            apart = slot.place + slot.nbytes <= other.place or other.place + other.nbytes <= slot.place
-            if not apart and (slot.place, slot.shape, slot.dtype) != (other.place, other.shape, other.dtype):
+        if slot is None and self.program.plan.root_of(v) in self.placed:
+            raise Unfit
+        if slot is not None and slot not in self.slots:
+            others = [s for s in self.slots if (s.place, s.shape, s.dtype) != (slot.place, slot.shape, slot.dtype)]
+            begin, end = slot.place, slot.place + slot.nbytes
+            if any(begin < s.place + s.nbytes and s.place < end for s in others + self.behind):
                 raise Unfit
-        self.slots.append(slot)
+            self.slots.append(slot)
 
     def _may_make(self, v: Value) -> bool:
         if self.program.plan.root_of(v) not in self.program.plan.kept:
@@ -277,7 +299,7 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[Call]]:
             break
         if isinstance(node, Call) and node.op.name in ("layer_jet", "linear"):
             x = node.args[0].array
-            if type(x) is not np.ndarray or x.ndim != 2:
+            if type(x) is not np.ndarray or x.ndim != 2 or not x.size:
                 break
             height = height or len(x)
             if len(x) == height:
