@@ -126,6 +126,8 @@ class RowRun(Run):
             raise Unfit
         a, b, c = self._rows(x), self._transposed(weight, 0), self._target(out)
         self.products += 1
+        if self.program.emitters[self.program.makers[out]] is None:  # whose products the program counts
+            self.counted.append((*x.shape, len(weight.array)))
         shift = None if bias is None else (loop_of("add", out.dtype), self._rows(bias))
 
         def emit(window: Window, new: New) -> list[list[int]]:
@@ -190,7 +192,7 @@ class RowRun(Run):
         if w.ndim != 2 or not w.flags.c_contiguous:
             raise Unfit
         turns = w.size <= layer_jets.MOST_TURNED
-        if not are_equal(self.height, *w.shape[::-1], turns, step, self.windows, w.dtype):
+        if not are_equal(self.height, *w.shape[::-1], turns, step, self.windows, w.dtype, large_products.sharing()):
             raise Unfit
         if not turns:
             return Rows(self._whole(weight), w.T)
@@ -264,6 +266,7 @@ class RowRun(Run):
             self.program.line(line)
         if self.counted:
             self.program.line(f"if observers: {self.program.bind(_counting(self.counted), 'count')}()")
+        self.program.has_row_runs = True
         super()._write_call()
 
     def _function(self) -> Callable[..., Any]:
@@ -278,6 +281,12 @@ class RowRun(Run):
             self.scratch[name] = self._new_memory(elements, dtype)
             self._static(name)
         return by_tasks(functions)
+
+
+def while_shared_alike(run: Callable[..., Any], lines: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs a program: `run` as long as cores share products as they do now, else `lines`, as eager code does."""
+    now = large_products.sharing()
+    return lambda *arguments: (run if large_products.sharing() == now else lines)(*arguments)
 
 
 def _counting(shapes: Sequence[tuple[int, ...]]) -> Callable[[], None]:

@@ -1,13 +1,16 @@
 """Layers of compiled second derivatives by blocks of rows: the bits of eager code, and what joins a run."""
 
 
+import itertools
+
 import numpy as np
 import pytest
+from compiled_groups import programs_of
 
 import autograd_gpu as ag
 from autograd_gpu.backend.cpu import large_products, rows
 from autograd_gpu.backend.formulas.native import layers, runs, switch
-from autograd_gpu.compilation import row_runs
+from autograd_gpu.compilation import program, row_runs
 from autograd_gpu.nn.functional import linear
 from autograd_gpu.ops import layer_jets
 
@@ -162,3 +165,116 @@ def test_two_dtypes_in_a_run_have_memory_of_their_own(written):
 
     same(f, *numbers(MATRIX, STREAM), *numbers(MATRIX, STREAM, dtype=ag.float64))
     assert [run.layers for run in written] == [2]
+
+
+# ---- counts, errors, cores -----------------------------------------------------------------------------
+
+
+def chain(x, stream, layers):
+    """Layers with a weight and a bias each."""
+    for weight, bias in layers:
+        x = (linear(x, weight) + bias).tanh()
+        stream = jet(x, stream, weight)
+    return stream
+
+
+def layers_of(*sizes, dtype=ag.float32):
+    return [numbers((h, k), (h,), dtype=dtype) for k, h in itertools.pairwise(sizes)]
+
+
+def test_a_batch_without_rows_has_no_run(written):
+    network = layers_of(WIDTH, WIDTH, WIDTH)
+    (other,) = numbers((4000,))
+
+    def f(x, stream, y):
+        return chain(x, stream, network), (y * 2 + 1).tanh()
+
+    compiled, (x, stream) = ag.compile(f), numbers((0, WIDTH), (1, 0, WIDTH))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layer_jets, "LEAST_BYTES", 1)
+        shapes = [[t.shape for t in compiled(x, stream, other)] for _ in range(4)]
+    assert shapes == [[(2, 0, WIDTH), (4000,)]] * 4
+    assert compiled.counts.compiled == 2
+    assert not written
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_products_are_counted_as_without_runs(written, monkeypatch, large):
+    """At each call, also the one that writes the run and tries its products; also those that have no emitter."""
+    layers.are_equal.cache_clear()
+    monkeypatch.setattr(large_products, "PER_BLOCK", 1 if large else 1 << 40)
+    network = layers_of(WIDTH, WIDTH, WIDTH)
+    x, stream = numbers(MATRIX, (1, 1, WIDTH))
+    counts = []
+    for runs_by_rows in (False, True):
+        with monkeypatch.context() as patch:
+            if not runs_by_rows:
+                patch.setattr(program, "row_run_at", lambda *given: None)
+            compiled = ag.compile(lambda *given: chain(*given, network))
+            for _ in range(6):
+                with ag.profiler.count() as counted:
+                    compiled(x, stream)
+                counts.append((counted.matmuls, counted.launches))
+    assert counts[:6] == counts[6:]
+    assert counts[-1][0] == {(ROWS, WIDTH, WIDTH): 2, (1, WIDTH, WIDTH): 1, (2 * ROWS, WIDTH, WIDTH): 1}
+    assert [run.layers for run in written] == [2]
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_an_error_of_an_instruction_beside_a_run_names_it(written, where):
+    """And the next call has memory, though the failed one gave none back."""
+    network, more = layers_of(WIDTH, WIDTH), layers_of(WIDTH, WIDTH)
+
+    def f(x, stream, y):
+        stream = chain(x, stream, network)
+        sums = (y if where == "before" else stream).cumsum(1)
+        return chain(x, stream, more), sums
+
+    given = numbers(MATRIX, STREAM, (3, 2))
+    compiled = same(f, *given)
+    assert [run.layers for run in written] == [2]
+    assert written[0].before if where == "before" else written[0].after
+    scope = programs_of(compiled)[0]._scope
+    (name,) = [name for name in scope if name.startswith("f_cumsum")]
+    forward = scope[name]
+
+    def failing(xp, *given, **options):
+        raise ValueError("no sums today")
+
+    scope[name] = failing
+    with pytest.raises(RuntimeError, match=r"^cumsum: no sums today"):
+        compiled(*given)
+    scope[name] = forward
+    for mine, other in zip(arrays(compiled(*given)), arrays(f(*given)), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_eager_code_decides_where_cores_share_products_otherwise(written, monkeypatch):
+    """Blocks of eager code depend on the cores, and their bits may; then the lines run, and later the run again."""
+    calls, by_tasks = [], row_runs.by_tasks
+
+    def noting(functions):
+        run = by_tasks(functions)
+        return lambda *arrays: (calls.append(len(functions)), run(*arrays))
+
+    monkeypatch.setattr(row_runs, "by_tasks", noting)
+    network, given = layers_of(WIDTH, WIDTH, 20), numbers(MATRIX, STREAM)
+    compiled = same(lambda *given: chain(*given, network), *given)
+    assert calls == [4]
+    shared = large_products.are_shared
+    for cores, are_shared, count in ((1, shared, 1), (3, shared, 1), (2, lambda: False, 1), (2, shared, 2)):
+        monkeypatch.setattr(rows, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(large_products, "are_shared", are_shared)
+        np.testing.assert_array_equal(compiled(*given).numpy(), chain(*given, network).numpy())
+        assert len(calls) == count
+
+
+def test_a_trial_of_products_holds_for_the_cores_that_it_was_made_with(written, monkeypatch):
+    layers.are_equal.cache_clear()
+    trials, tried = [], row_runs.are_equal
+    monkeypatch.setattr(row_runs, "are_equal", lambda *case: (trials.append(case), tried(*case))[1])
+    network, given = layers_of(WIDTH, WIDTH), numbers((24, WIDTH), (1, 24, WIDTH))
+    for cores in (1, 2):
+        monkeypatch.setattr(rows, "cores", lambda cores=cores: cores)
+        same(lambda *given: chain(*given, network), *given)
+    assert tried.cache_info().misses == len(trials) == 4
