@@ -28,7 +28,7 @@ from .native_runs import Run, checking, may_have_runs, run_at
 from .passes.facts import last_uses
 from .passes.plan import GRAIN, Plan
 from .put_off import end_of_chain
-from .row_runs import row_run_at
+from .row_runs import row_run_at, while_shared_alike
 
 _serial = itertools.count()
 _EXPLAINED = (ValueError, IndexError, TypeError, OverflowError)
@@ -72,7 +72,7 @@ class Program:
         self._groups = [n for n in nodes if isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray]
         self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
         self.makers = {v: i for i, node in enumerate(nodes) for v in node.made()}
-        self._waiting, self._has_runs = {id(node) for node in self._groups}, False
+        self._waiting, self._has_runs, self.has_row_runs = {id(node) for node in self._groups}, False, False
         self.checks: list[tuple[Value, int, int]] = []  # of the runs: classes, their number, and that to ignore
         self._given = name, parameters, saved
         self.run = self._write(*self._given)
@@ -98,9 +98,7 @@ class Program:
             if v.kind == ARGUMENT:
                 w(f"{self.names[v]} = {self._parameter(v)}._array")
         self._begin()
-        for v in dict.fromkeys(v for node in self.nodes for v in node.reads):
-            self._enter(v)
-        for v in self.returns:
+        for v in dict.fromkeys([*(v for node in self.nodes for v in node.reads), *self.returns]):
             self._enter(v)
         w("")
         unpacked = len(w.lines) - 1
@@ -127,7 +125,7 @@ class Program:
                 end = run.end
             else:
                 self.instruction(i)
-            self._lines.update(dict.fromkeys(range(begin + 1, len(w.lines) + 1), self.nodes[i]))
+            self._lines |= {n: self.nodes[i] for n in range(begin + 1, len(w.lines) + 1) if n not in self._lines}
             dying = [self.names[v] for k in range(i, end) for v in last.get(k, ())
                      if v not in self.made_once and self.plan.slot(v) is None]
             if dying:
@@ -136,8 +134,9 @@ class Program:
 
     def instruction(self, i: int) -> None:
         """Writes instruction i."""
-        self._number, node = i, self.nodes[i]
+        self._number, node, begin = i, self.nodes[i], len(self._w.lines)
         getattr(self, f"_{type(node).__name__}")(node)
+        self._lines.update(dict.fromkeys(range(begin + 1, len(self._w.lines) + 1), node))
 
     def _begin(self) -> None:
         """Writes what comes before the instructions."""
@@ -156,7 +155,8 @@ class Program:
         self._has_runs, self._scope, self._w = True, dict(self._scope), Source()
         self.names, self._lines, self._views, self._set = {}, {}, {}, {}
         run, places = self._write(*self._given), {v: place for place, v in enumerate(self._arguments)}
-        self.run = checking([(places[v], n, ignored) for v, n, ignored in self.checks], run, self._plain)
+        run = checking([(places[v], n, ignored) for v, n, ignored in self.checks], run, self._plain)
+        self.run = while_shared_alike(run, self._plain) if self.has_row_runs else run
         return self.run(*given)
 
     def once(self, name: str, text: str) -> str:

@@ -47,7 +47,10 @@ class RowRun(Run):
     """The instructions from number `first` on that go through blocks of rows."""
 
     def _collect(self, last_uses: dict[int, list[Value]]) -> None:
-        self.layers, self.slots, self.nbytes = 0, list[Slot](), 0
+        plan, self.layers, self.slots, self.nbytes = self.program.plan, 0, list[Slot](), 0
+        self.placed = {plan.root_of(v) for slot in plan.placed for v in slot.values}  # roots of memory of the program
+        self.behind: list[Slot] = []  # where instructions behind the run put their results
+        self.held = set[int]()  # roots of memory that is read behind the run, or as a whole by each block
         self.turned: dict[Value, str] = {}  # by weight: the name of its transposed copy
         self.lines: list[str] = []  # before the call
         self.counted: list[tuple[int, ...]] = []  # the shapes of the products of layers
@@ -68,10 +71,12 @@ class RowRun(Run):
         self._end_here()
 
     def _takes(self, i: int, node: Node) -> bool:
-        before = self.layers, self.products, [*self.slots], self.nbytes, {**self.turned}, [*self.lines], [*self.counted]
+        before = self.layers, self.products, [*self.slots], self.nbytes, {**self.turned}, [*self.lines]
+        noted = [*self.counted], {*self.held}
         if super()._takes(i, node):
             return True
-        self.layers, self.products, self.slots, self.nbytes, self.turned, self.lines, self.counted = before
+        self.layers, self.products, self.slots, self.nbytes, self.turned, self.lines = before
+        self.counted, self.held = noted
         return False
 
     def _sets_aside(self, i: int, node: Node) -> bool:
@@ -87,8 +92,10 @@ class RowRun(Run):
             self.before.append(i)
             return True
         # Memory of the program that it reads might be taken by a later instruction of the chain.
-        if all(plan.slot(v) is None or program.makers.get(v) in self.after for v in node.reads):
+        if all(plan.root_of(v) not in self.placed or program.makers.get(v) in self.after for v in node.reads):
             self.after.append(i)
+            self.held |= {plan.root_of(v) for v in node.reads}
+            self.behind += [slot for v in node.made() if (slot := plan.slot(v)) is not None]
             return True
         return False
 
@@ -98,7 +105,7 @@ class RowRun(Run):
         return maker < self.first or maker in self.before
 
     def _add(self, i: int, node: Node) -> None:
-        if not all(type(v.array) is np.ndarray and v.array.flags.c_contiguous for v in node.outs):
+        if not all(type(v.array) is np.ndarray and v.array.size and v.array.flags.c_contiguous for v in node.outs):
             raise Unfit
         if isinstance(node, Call) and node.op.name == "layer_jet":
             emit = self._layer(node)
@@ -125,6 +132,8 @@ class RowRun(Run):
         count = math.prod(x.shape[:-2])
         a, b, c = self._rows(x), self._transposed(weight, 0, count), self._target(out)
         self.products += 1
+        if self.program.emitters[self.program.makers[out]] is None:  # whose products the program counts
+            self.counted.append((count * self.height, *weight.shape[::-1]))
         shift, add = None if bias is None else self._rows(bias), loop_of("add", out.dtype)
 
         def emit(window: Window, new: New) -> list[list[int]]:
@@ -207,7 +216,7 @@ class RowRun(Run):
         if turned:
             b = self._transposed(weight, step)
         elif are_equal(self.height, k, h, True, step, self.windows, x.dtype):
-            b = self._rows(weight)
+            b = Rows(self._whole(weight), weight.array)
         else:
             raise Unfit
         return self._rows(x), b, self._target(out)
@@ -227,10 +236,11 @@ class RowRun(Run):
             raise Unfit
         turns = w.size <= layer_jets.MOST_TURNED
         windows = tuple([(s + i, s + j) for s in range(0, count * self.height, self.height) for i, j in self.windows])
-        if not are_equal(count * self.height, *w.shape[::-1], turns, step, windows, w.dtype):
+        sharing = large_products.sharing()
+        if not are_equal(count * self.height, *w.shape[::-1], turns, step, windows, w.dtype, sharing):
             raise Unfit
         if not turns:
-            return Rows(self.place(weight), w.T)
+            return Rows(self._whole(weight), w.T)
         if weight not in self.turned:
             name = self.turned[weight] = f"w{self.first}_{len(self.turned)}"
             self.scratch[name] = self._new_memory(w.shape[::-1], w.dtype)
@@ -259,18 +269,33 @@ class RowRun(Run):
 
     def target(self, v: Value) -> Place:
         self._touch(v)
+        over = self.program.plan.over.get(v)
+        if over is not None and self.program.plan.root_of(over) in self.held:
+            raise Unfit
         return super().target(v)
 
+    def _whole(self, v: Value) -> Place:
+        """Where a matrix is of which each block reads all rows."""
+        root = self.program.plan.root_of(v)
+        if not self._is_there(v) or root in self.placed:
+            raise Unfit
+        self.held.add(root)
+        return super().place(v)
+
     def _touch(self, v: Value) -> None:
-        """Unfit where a block would overwrite rows that other blocks have yet to read."""
+        """Unfit where a block would overwrite rows that other blocks, or instructions behind the run, have yet to read.
+
+        A view of memory of the program may have other rows than the memory.
+        """
         slot = self.program.plan.slot(v)
-        if slot is None or slot in self.slots:
-            return
-        for other in self.slots:
-            apart = slot.place + slot.nbytes <= other.place or other.place + other.nbytes <= slot.place
-            if not apart and (slot.place, slot.shape, slot.dtype) != (other.place, other.shape, other.dtype):
+        if slot is None and self.program.plan.root_of(v) in self.placed:
+            raise Unfit
+        if slot is not None and slot not in self.slots:
+            others = [s for s in self.slots if (s.place, s.shape, s.dtype) != (slot.place, slot.shape, slot.dtype)]
+            begin, end = slot.place, slot.place + slot.nbytes
+            if any(begin < s.place + s.nbytes and s.place < end for s in others + self.behind):
                 raise Unfit
-        self.slots.append(slot)
+            self.slots.append(slot)
 
     def _may_make(self, v: Value) -> bool:
         if self.program.plan.root_of(v) not in self.program.plan.kept:
@@ -289,6 +314,7 @@ class RowRun(Run):
             self.program.line(line)
         if self.counted:
             self.program.line(f"if observers: {self.program.bind(_counting(self.counted), 'count')}()")
+        self.program.has_row_runs = True
         super()._write_call()
 
     def _function(self) -> Callable[..., Any]:
@@ -303,6 +329,12 @@ class RowRun(Run):
             self.scratch[name] = self._new_memory(elements, dtype)
             self._static(name)
         return by_tasks(functions)
+
+
+def while_shared_alike(run: Callable[..., Any], lines: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs a program: `run` as long as cores share products as they do now, else `lines`, as eager code does."""
+    now = large_products.sharing()
+    return lambda *arguments: (run if large_products.sharing() == now else lines)(*arguments)
 
 
 def _counting(shapes: Sequence[tuple[int, ...]]) -> Callable[[], None]:
@@ -324,7 +356,7 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[Call]]:
             break
         if isinstance(node, Call) and node.op.name in PRODUCTS:
             x = node.outs[min(len(node.outs) - 1, 1)].array
-            if type(x) is not np.ndarray or x.ndim < 2:
+            if type(x) is not np.ndarray or x.ndim < 2 or not x.size:
                 break
             height = height or x.shape[-2]
             if x.shape[-2] == height:

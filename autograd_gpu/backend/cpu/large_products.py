@@ -45,6 +45,11 @@ def are_shared() -> bool:
     return limit != 0 and not limit == 1 == rows.asked()
 
 
+def sharing() -> tuple[int, bool]:
+    """What the blocks of products depend on beside their shapes: the number of cores, and whether they share them."""
+    return rows.cores(), are_shared()
+
+
 def in_blocks(a: np.ndarray, b: np.ndarray, step: int) -> np.ndarray:
     """a @ b by blocks of `step` products of a batch, or rows of the result, or columns if there are more of them."""
     a, b = blas.readable(a), blas.readable(b)

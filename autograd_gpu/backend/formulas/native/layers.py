@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import counters
 from ...cpu import rows
 from ...cpu.blas import on_one_thread
 from ...cpu.matmul import matmul
@@ -212,11 +213,13 @@ def by_tasks(functions: Sequence[Callable[..., Any]]) -> Callable[..., None]:
 
 @functools.lru_cache(1024)
 def are_equal(
-    height: int, k: int, h: int, turned: bool, step: int, windows: tuple[Window, ...], dtype: np.dtype
-) -> bool:
-    """Whether products of windows have the bits of those of blocks of `step` rows; of one product of all rows if 0.
+    height: int, k: int, h: int, turned: bool, step: int, windows: tuple[Window, ...], dtype: np.dtype,
+    sharing: tuple[int, bool] | None = None,
+) -> bool:  # fmt: skip
+    """Whether products of windows have the bits of those of blocks of `step` rows; of `matmul` of all rows if 0.
 
-    `turned`: whether b (k, h) is row-major; else it is the transposed view of a weight.
+    `turned`: whether b (k, h) is row-major; else it is the transposed view of a weight. sharing: what `matmul` depends
+    on now, so that no answer is given that was true before.
     """
     rng = np.random.default_rng(height + h + k)
     x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((height, k), (h, k)))
@@ -224,7 +227,8 @@ def are_equal(
     if step:
         expected = np.concatenate([on_one_thread(np.matmul, x[i : i + step], b) for i in range(0, height, step)])
     else:
-        expected = matmul(x, w.T)
+        with counters.unheard():
+            expected = matmul(x, w.T)
     for i, j in windows:
         gemm = runs.gemm(x[i:j], b, (Place(0), Place(1), Place(2)))
         if gemm is None:
