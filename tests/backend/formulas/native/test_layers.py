@@ -82,16 +82,6 @@ def test_it_runs_from_the_third_call_of_these_shapes_on(calls):
     assert {type(run) for run in layers._RUNS.values()} == {layers._Run, int}
 
 
-def test_a_batch_without_rows_has_no_native_code(calls):
-    net, x = network(), ag.randn(0, 2)
-    second(net, ag.randn(50, 2))  # compiles the code
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layer_jets, "LEAST_BYTES", 1)
-        for _ in range(5):
-            assert second(net, x)[0].shape == (0, 1, 2, 2)
-    assert not calls
-
-
 def test_deep_networks_take_several_calls(calls):
     net, x = network(depth=12, width=8), ag.randn(40, 2)
     expected = without_native_code(second, net, x)
