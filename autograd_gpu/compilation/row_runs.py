@@ -119,9 +119,9 @@ class RowRun(Run):
             raise Unfit
         for window in {j - i: (i, j) for i, j in self.windows}.values():
             emit(window, Scratch(0).of(0))  # Unfit if blocks of this size have no steps
-        self.emits.append(emit)
         if self.nbytes > chains.MOST_BYTES or len(self.arrays) > MOST_ARRAYS:
             raise Unfit
+        self.emits.append(emit)
 
     # ---- instructions ------------------------------------------------------------------------------
 

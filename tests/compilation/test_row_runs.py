@@ -2,17 +2,23 @@
 
 
 import itertools
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from compiled_groups import programs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import autograd_gpu as ag
-from autograd_gpu.backend.cpu import large_products, rows
+from autograd_gpu import func, nn, optim
+from autograd_gpu.backend.cpu import chains, large_products, rows
 from autograd_gpu.backend.formulas.native import layers, runs, switch
 from autograd_gpu.compilation import program, row_runs
 from autograd_gpu.nn.functional import linear
 from autograd_gpu.ops import layer_jets
+from autograd_gpu.ops.nn.linear_activation import all_parameters
 
 pytestmark = pytest.mark.cpu
 ROWS, WIDTH = 96, 16
@@ -41,7 +47,7 @@ def numbers(*shapes, dtype=ag.float32):
 
 def jet(saved, stream, weight, bias=None, activation="tanh"):
     """A layer of one tangent and one second derivative."""
-    how = {"activation": activation, "d": 1, "groups": (((0, 0),),)}
+    how = {"activation": activation, "parameters": all_parameters(activation, {}), "d": 1, "groups": (((0, 0),),)}
     return layer_jets.layer_jet(saved, stream, weight, bias, **how).after
 
 
@@ -59,10 +65,375 @@ def same(f, *arguments, calls=4):
     return compiled
 
 
-# ---- memory --------------------------------------------------------------------------------------------
+def chain(x, stream, layers):
+    """Layers with a weight and a bias each."""
+    for weight, bias in layers:
+        x = (linear(x, weight) + bias).tanh()
+        stream = jet(x, stream, weight)
+    return stream
+
+
+def layers_of(*sizes, dtype=ag.float32):
+    return [numbers((h, k), (h,), dtype=dtype) for k, h in itertools.pairwise(sizes)]
+
 
 STREAM, MATRIX = (1, ROWS, WIDTH), (ROWS, WIDTH)
 
+
+# ---- second derivatives of networks --------------------------------------------------------------------
+
+ACTIVATIONS = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "silu": nn.SiLU, "gelu": nn.GELU, "softplus": nn.Softplus}
+
+
+def network(sizes, activation="tanh", dtype=ag.float32, bias=True):
+    ag.manual_seed(0)
+    hidden = [part for k, h in itertools.pairwise(sizes[:-1])
+              for part in (nn.Linear(k, h, bias=bias), ACTIVATIONS[activation]())]
+    return nn.Sequential(*hidden, nn.Linear(*sizes[-2:])).to(dtype)
+
+
+def second(net, form=func.hessian, **options):
+    return func.vmap(form(net, method="push", **options))
+
+
+@pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", [*ACTIVATIONS])
+def test_bits_of_eager_code_and_of_lines(written, activation, bias, dtype):
+    """Weights of different widths, and more rows than a multiple of the blocks. Without groups there are no runs."""
+    f, x = second(network((2, 8, 17, 30, 1), activation, dtype, bias)), ag.randn(50, 2, dtype=dtype, device="cpu")
+    same(f, x)
+    has_code = (bias or activation != "tanh") and not (activation == "gelu" and dtype == ag.float64)
+    assert sum(run.layers for run in written) == 3 * has_code
+    count = len(written)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "row_run_at", lambda *given: None)
+        same(f, x)
+    assert len(written) == count
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize(("height", "blocks"), [(1, 0), (2, 1), (11, 1), (12, 1), (50, 5), (96, 8)])
+def test_any_number_of_layers_and_rows(written, depth, height, blocks):
+    """BLAS has other functions for one row."""
+    same(second(network((3, *[WIDTH] * depth, 1))), ag.randn(height, 3, device="cpu"))
+    assert [run.layers for run in written] == [depth] * bool(blocks)
+    assert [len(run.windows) for run in written] == [blocks] * bool(blocks)
+
+
+def test_a_last_block_of_one_row_has_products_in_lines(written):
+    same(second(network((3, WIDTH, WIDTH, 1))), ag.randn(13, 3, device="cpu"))
+    assert sum(run.layers for run in written) == 1
+
+
+@pytest.mark.parametrize("form", [func.hessian, func.laplacian, func.hessian_diagonal])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_forms_and_several_outputs(written, form, outputs):
+    net, x = network((2, WIDTH, WIDTH, outputs)), ag.randn(50, 2, device="cpu")
+    same(second(net, form), x)
+    same(second(lambda row: (net(row), net(row) * 2), form, has_aux=True), x)
+    assert [run.layers for run in written] == [2, 2]
+
+
+def test_the_lines_of_a_run_are_shown(written):
+    """In the order of the instructions, above the call; the copies of weights are written before it."""
+    net = network((2, WIDTH, WIDTH, 1))
+    compiled = same(second(net), ag.randn(50, 2, device="cpu"))
+    text = compiled.print_readable(print_output=False).split("def compiled_backward")[0]
+    lines = [line.strip() for line in text.splitlines()]
+    (call,) = [i for i, line in enumerate(lines) if re.match(r"run\d+\(run\d+_places, ", line)]
+    shown = [line for line in lines[:call] if line.startswith("# ")]
+    assert [re.search(r"= (linear|tanh|layer_jet)\(", line)[1] for line in shown] == [
+        "linear", "tanh", "linear", "layer_jet", "tanh", "layer_jet"]  # fmt: skip
+    assert sum(line.startswith("copyto") for line in lines[:call]) == 2
+    assert "chained" not in text
+    assert "f_layer_jet" not in text
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize("reason", ["no LLVM", "off", "other bits", "no code", "large", "no memory"])
+def test_the_lines_stay_otherwise(written, monkeypatch, reason):
+    if reason == "no LLVM":
+        monkeypatch.setattr(runs, "are_there", lambda: False)
+    if reason == "off":
+        monkeypatch.setattr(switch.SETTING, "on", False)
+    if reason == "other bits":
+        monkeypatch.setattr(row_runs, "are_equal", lambda *given: False)
+    if reason == "no code":
+        monkeypatch.setattr(row_runs, "push_code", lambda *given: None)
+    if reason == "large":
+        monkeypatch.setattr(layer_jets, "LARGE_BYTES", 1)
+    if reason == "no memory":
+        monkeypatch.setattr(chains, "MOST_BYTES", 1)
+    weights = layers_of(WIDTH, WIDTH, WIDTH)
+    compiled = same(lambda *given: chain(*given, weights), *numbers(MATRIX, STREAM))
+    assert not written
+    assert len(re.findall(r"f_layer_jet\d+\(", programs_of(compiled)[0].text)) == 2
+
+
+def test_temporaries_are_limited_and_results_are_not(written, monkeypatch):
+    """What a backward keeps does not count, since it would live as long anyway."""
+    monkeypatch.setattr(chains, "MOST_BYTES", 7 * 4 * ROWS * WIDTH)
+    weights = layers_of(*[WIDTH] * 6)
+    same(lambda *given: chain(*given, weights), *numbers(MATRIX, STREAM))
+    assert sum(run.layers for run in written) == 5
+    assert (count := len(written)) > 1
+    same(second(network((2, *[WIDTH] * 5, 1))), ag.randn(ROWS, 2, device="cpu"))
+    assert [run.layers for run in written[count:]] == [5]
+
+
+def test_training_steps_read_new_weights(written):
+    """The copies of weights are made anew by each call, behind the update of the call before."""
+    seen = []
+    for compiles in (False, True):
+        net = network((2, WIDTH, 2 * WIDTH, 1))
+        update = optim.Adam(net.parameters(), lr=1e-2)
+
+        def step(x, net=net, update=update):
+            update.zero_grad()
+            laplacian, value = second(lambda row: (net(row), net(row)), func.laplacian, has_aux=True)(x)
+            loss = (laplacian**2).mean() + (value**2).mean()
+            loss.backward()
+            update.step()
+            return loss.detach()
+
+        run = ag.compile(step, fullgraph=True) if compiles else step
+        losses = [run(ag.randn(50, 2, device="cpu", generator=ag.Generator().manual_seed(k))).item() for k in range(7)]
+        seen.append((losses, [p.detach().numpy().tobytes() for p in net.parameters()]))
+    assert seen[0] == seen[1]
+    assert sum(run.layers for run in written) == 2
+
+
+def test_weights_that_are_written_between_calls_and_within(written):
+    weights = layers_of(WIDTH, WIDTH, WIDTH)
+
+    def f(x, stream):
+        stream = chain(x, stream, weights[:1])
+        weights[1][0].mul_(0.5)
+        return chain(x, stream, weights[1:])
+
+    given = numbers(MATRIX, STREAM)
+    compiled, starts = ag.compile(f), [weight.clone() for weight, _ in weights]
+    for factor in (1.0, 2.0, 0.5, -1.0, 3.0):
+        results = []
+        for call in (f, compiled):
+            for (weight, _), start in zip(weights, starts, strict=True):
+                weight.copy_(start * factor)
+            results.append(call(*given).numpy())
+        np.testing.assert_array_equal(*results)
+    assert sum(run.layers for run in written) == 2
+    assert compiled.counts.compiled == 3
+
+
+def test_threads_share_a_program(written):
+    """Each call has memory of its own, and so has each task."""
+    weights = layers_of(WIDTH, 2 * WIDTH, WIDTH)
+    given = [numbers(MATRIX, STREAM) for _ in range(4)]
+    compiled = same(lambda *pair: chain(*pair, weights), *given[0])
+    (replayed,) = programs_of(compiled)
+    expected = [chain(*pair, weights).numpy() for pair in given]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            for (result,), other in zip(pool.map(lambda pair: replayed(*pair), given), expected, strict=True):
+                np.testing.assert_array_equal(result, other)
+    assert len(written[0].tasks) == 4
+
+
+# ---- what joins a run ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_streams_that_are_the_same_in_all_rows(written, shared):
+    """Their product is computed once, before the run."""
+    weights = layers_of(WIDTH, WIDTH, WIDTH)
+    compiled = same(lambda *given: chain(*given, weights), *numbers(MATRIX, (1, 1 if shared else ROWS, WIDTH)))
+    assert [run.layers for run in written] == [2]
+    assert len(re.findall(r"= matmul\d+\(", programs_of(compiled)[0].text)) == shared
+
+
+def parts_of(tensor):
+    """Operands of a group: numbers of each row, numbers of each column, and one number."""
+    return tensor[:, :1], tensor[:1], tensor[:1, :1]
+
+
+@pytest.mark.parametrize("width", [1, 2, WIDTH, 700])
+def test_operands_of_groups(written, width):
+    """Of more columns than are repeated for a call, and of one."""
+    first, second = layers_of(WIDTH, max(width, 2), WIDTH)
+
+    def f(x, stream, y, column, row, number, vector):
+        saved = (y * column + row * number + vector).tanh()
+        stream = chain(x, stream, [first])
+        return chain((linear(x, first[0]) * 2 + 1).tanh(), stream, [second]), saved
+
+    same(f, *numbers(MATRIX, STREAM, (ROWS, width)), *parts_of(*numbers((ROWS, width))), *numbers((width,)))
+    assert sum(run.layers for run in written) == 2
+
+
+LAYOUTS = {
+    "columns": lambda t: t.transpose(-1, -2).contiguous().transpose(-1, -2), "every second": lambda t: t[..., ::2],
+    "one row": lambda t: t[..., :1, :].expand(*t.shape), "backwards": lambda t: ag.from_numpy(t.numpy()[..., ::-1, :]),
+    "a part": lambda t: t[..., 1:-1, :],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS])
+@pytest.mark.parametrize("which", ["x", "stream", "weight", "bias", "operand"])
+def test_layouts(written, layout, which):
+    """Of arguments, also of calls behind those with other layouts, and of weights."""
+    of = LAYOUTS[layout]
+    rows_, width = ROWS - 2 * (layout == "a part" and which != "weight"), WIDTH
+    k = WIDTH - 2 * (layout == "every second") * 0
+    x, stream, operand = numbers((rows_, k), (1, rows_, k), (rows_, width))
+    weight, bias = numbers((width, k), (width,))
+    wide = {"x": (ROWS, k), "stream": (1, ROWS, k), "operand": (ROWS, width), "weight": (width, k)}
+    if which != "bias":
+        shape = list(wide[which])
+        shape[-1] *= 2 if layout == "every second" else 1
+        shape[-2] += 2 if layout == "a part" and which == "weight" else 0
+        laid = of(*numbers(tuple(shape)))
+    else:
+        laid = numbers((2 * width,))[0][::2]
+    given = {"x": x, "stream": stream, "operand": operand, "weight": weight, "bias": bias, which: laid}
+
+    def f(x, stream, operand, weight, bias):
+        saved = (linear(x, weight) + bias).tanh() * operand
+        return jet(saved, stream, weight, bias, "silu")
+
+    compiled = same(f, *given.values())
+    dense = [t.contiguous() for t in given.values()]
+    for _ in range(4):
+        np.testing.assert_array_equal(compiled(*dense).numpy(), f(*dense).numpy())
+    assert written
+
+
+# ---- what stands between -------------------------------------------------------------------------------
+
+
+def before_it(x, stream, y):
+    return y.cumsum(0)
+
+
+def behind_it(x, stream, y):
+    return stream.cumsum(1)
+
+
+def chained_behind(x, stream, y):
+    return (stream.cumsum(1)[0] + y).sum(0) * 2
+
+
+def dropped(x, stream, y):
+    return nn.functional.dropout(y)
+
+
+@pytest.mark.parametrize(("between", "layers_of_runs"), [
+    (before_it, [2]), (behind_it, [2]), (chained_behind, [1, 1]), (dropped, [1, 1]),
+])  # fmt: skip
+def test_instructions_between_layers(written, between, layers_of_runs):
+    """They run before or behind; a draw of random numbers ends the run."""
+    first, second = layers_of(WIDTH, WIDTH, WIDTH)
+
+    def f(x, stream, y):
+        stream = chain(x, stream, [first])
+        other = between(x, stream, y)
+        return chain(x, stream, [second]), other
+
+    given, results = numbers(MATRIX, STREAM, MATRIX), []
+    compiled = ag.compile(f)
+    for call in (f, compiled):
+        ag.manual_seed(3)
+        results.append([array for _ in range(5) for array in arrays(call(*given))])
+    for mine, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    assert [run.layers for run in written] == layers_of_runs
+
+
+@pytest.mark.parametrize("target", ["argument", "outside", "saved", "stream"])
+def test_writes_end_a_run(written, target):
+    """To memory that the layers read, before or behind them."""
+    first, second = layers_of(WIDTH, WIDTH, WIDTH)
+    outside = ag.zeros(ROWS, WIDTH, device="cpu")
+
+    def f(x, stream):
+        saved = (linear(x, first[0]) + first[1]).tanh()
+        stream = jet(saved, stream, first[0])
+        written_to = {"argument": x, "outside": outside, "saved": saved, "stream": stream}[target]
+        written_to.mul_(0.5).add_(0.25)
+        return chain(x + outside, stream, [second]), saved * 2 + 1
+
+    given = numbers(MATRIX, STREAM)
+    compiled, results = ag.compile(f), []
+    for call in (f, compiled):
+        outside.zero_()
+        x, stream = (t.clone() for t in given)
+        results.append([])
+        for _ in range(5):
+            results[-1] += [array.copy() for array in (*arrays(call(x, stream)), x.numpy(), outside.numpy())]
+    for mine, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    assert [run.layers for run in written] == [1, 1]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_head_in_the_middle(written, kept):
+    """A prediction that a run leaves out, since BLAS has another function for one column. It runs behind the run if
+    what it reads is in no memory of the program, which the run might take."""
+    first, second = layers_of(WIDTH, WIDTH, WIDTH)
+    head, shift = numbers((1, WIDTH), (1,))
+
+    def f(x, stream):
+        saved = (linear(x, first[0]) + first[1]).tanh()
+        stream = jet(saved, stream, first[0])
+        prediction = linear(saved, head, shift)
+        return chain(saved, stream, [second]), prediction, (prediction**2).mean(), *[saved] * kept
+
+    same(f, *numbers(MATRIX, STREAM))
+    assert [run.layers for run in written] == ([2] if kept else [1, 1])
+
+
+def test_networks_beside_each_other(written):
+    """Of other heights they have runs of their own."""
+    net, x, y = network((2, WIDTH, WIDTH, 1)), ag.randn(50, 2, device="cpu"), ag.randn(40, 2, device="cpu")
+    same(lambda x, y: (second(net)(x), second(net)(y)), x, y)
+    assert [run.layers for run in written] == [2, 2]
+    assert [run.height for run in written] == [50, 40]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_random_chains(data):
+    """Widths, depth, activations, batch, cores, tasks and blocks; with what stands between."""
+    draw = data.draw
+    sizes = draw(st.lists(st.integers(1, 40), min_size=2, max_size=5))
+    height, dtype = draw(st.integers(0, 70)), draw(st.sampled_from([ag.float32, ag.float64]))
+    weights = layers_of(*sizes, dtype=dtype)
+    kinds = [draw(st.sampled_from([*ACTIVATIONS, "sine"])) for _ in weights]
+    between = [draw(st.sampled_from(["", "behind", "before", "group", "slot", "read"])) for _ in weights]
+
+    def f(x, stream, y):
+        others = []
+        for (weight, bias), kind, beside in zip(weights, kinds, between, strict=True):
+            z = linear(x, weight)
+            x = (ag.sin if kind == "sine" else getattr(nn.functional, kind))(z + bias)
+            saved, shift = (x, None) if kind in ("tanh", "sigmoid") else (z, bias)
+            stream = jet(saved, stream, weight, shift, kind)
+            others += {"": [], "behind": [stream.cumsum(1)], "before": [y.cumsum(0)], "group": [(x * y + 1).exp()],
+                       "slot": [(stream[0, :9] * 2 + 1).tanh().sum(0)], "read": [x.T.cumsum(0)]}[beside]
+        return stream, *others
+
+    shared = draw(st.booleans())
+    given_ = numbers((height, sizes[0]), (1, 1 if shared else height, sizes[0]), (height, 1), dtype=dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers, "BLOCK_BYTES", draw(st.sampled_from([1, 1 << 12, 1 << 16])))
+        patch.setattr(layers, "TASKS_PER_CORE", draw(st.integers(1, 3)))
+        patch.setattr(layer_jets, "LEAST_BYTES", draw(st.sampled_from([1, 1 << 14])))
+        patch.setattr(layer_jets, "MOST_TURNED", draw(st.sampled_from([0, 300, 1 << 14])))
+        cores = draw(st.integers(1, 3))
+        patch.setattr(rows, "cores", lambda: cores)
+        same(f, *given_)
+
+
+# ---- memory --------------------------------------------------------------------------------------------
 
 def test_memory_that_is_read_behind_a_run_is_not_written_over(written):
     """A group would put its result over its operand, which an instruction behind the run reads."""
@@ -170,32 +541,20 @@ def test_two_dtypes_in_a_run_have_memory_of_their_own(written):
 # ---- counts, errors, cores -----------------------------------------------------------------------------
 
 
-def chain(x, stream, layers):
-    """Layers with a weight and a bias each."""
-    for weight, bias in layers:
-        x = (linear(x, weight) + bias).tanh()
-        stream = jet(x, stream, weight)
-    return stream
-
-
-def layers_of(*sizes, dtype=ag.float32):
-    return [numbers((h, k), (h,), dtype=dtype) for k, h in itertools.pairwise(sizes)]
-
-
 def test_a_batch_without_rows_has_no_run(written):
-    network = layers_of(WIDTH, WIDTH, WIDTH)
+    """Nor have the lines native code in its place, which is there since another batch."""
+    weights = layers_of(WIDTH, WIDTH, WIDTH)
     (other,) = numbers((4000,))
 
     def f(x, stream, y):
-        return chain(x, stream, network), (y * 2 + 1).tanh()
+        return chain(x, stream, weights), (y * 2 + 1).tanh()
 
-    compiled, (x, stream) = ag.compile(f), numbers((0, WIDTH), (1, 0, WIDTH))
+    same(f, *numbers(MATRIX, STREAM), other)
+    assert [run.layers for run in written] == [2]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layer_jets, "LEAST_BYTES", 1)
-        shapes = [[t.shape for t in compiled(x, stream, other)] for _ in range(4)]
-    assert shapes == [[(2, 0, WIDTH), (4000,)]] * 4
-    assert compiled.counts.compiled == 2
-    assert not written
+        same(f, *numbers((0, WIDTH), (1, 0, WIDTH)), other, calls=7)
+    assert len(written) == 1
 
 
 @pytest.mark.parametrize("large", [False, True])

@@ -339,6 +339,6 @@ def _run_of(layers: Sequence[Part], step: int) -> Any:
 
 def _made(layers: Sequence[Part], step: int) -> _Run | None:
     try:
-        return _Run(layers, step) if runs.are_there() else None
+        return _Run(layers, step) if layers[0].saved.size and runs.are_there() else None
     except Unfit:
         return None
