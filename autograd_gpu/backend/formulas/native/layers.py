@@ -2,8 +2,8 @@
 
 A row behind a layer depends on the same row before it. So a block of rows, which fits into the cache of a core, goes
 through all layers before the next one begins. The bits are those of the same layers one after the other; products are
-tried with random numbers before they join. `compute` runs layers that eager code has put off (cpu/chains.py), as soon
-as it has seen as many of these shapes; compiled programs have runs of their own (compilation/row_runs.py).
+tried with random numbers before they join. `compute` runs layers that eager code has put off (cpu/chains.py), after it
+has seen these shapes several times; compiled programs have runs of their own (compilation/row_runs.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ SMALL_PRODUCT, SMALL_WEIGHT = 10**6, 1 << 12
 TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
 MOST_LAYERS = 7  # of one call, which gets up to nine arrays of each
-FREQUENT = 3  # calls with layers of these shapes, from which on they have native code
+FREQUENT = 3  # calls with layers of these shapes, after which they have native code
+LEAST_TRIED, MOST_TRIALS = 1 << 10, 64  # numbers of the smallest block that are compared, in so many trials at most
 Window = tuple[int, int]  # rows of a block: the first, and the one behind the last
 
 
@@ -221,32 +222,50 @@ def are_equal(
     `turned`: whether b (k, h) is row-major; else it is the transposed view of a weight. sharing: what `matmul` depends
     on now, so that no answer is given that was true before.
     """
-    rng = np.random.default_rng(height + h + k)
-    x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((height, k), (h, k)))
-    b, out = np.ascontiguousarray(w.T) if turned else w.T, np.empty((height, h), dtype)
-    if step:
-        expected = np.concatenate([on_one_thread(np.matmul, x[i : i + step], b) for i in range(0, height, step)])
-    else:
-        with counters.unheard():
-            expected = matmul(x, w.T)
-    for i, j in windows:
-        gemm = runs.gemm(x[i:j], b, (Place(0), Place(1), Place(2)))
-        if gemm is None:
+    gemms = [runs.gemm(np.empty((j - i, k), dtype), _transposed(np.empty((h, k), dtype), turned),
+                       (Place(0), Place(1), Place(2))) for i, j in windows]  # fmt: skip
+    for seed in range(_trials(height, h, step, windows)):
+        rng = np.random.default_rng(seed)
+        x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((height, k), (h, k)))
+        b, out = _transposed(w, turned), np.empty((height, h), dtype)
+        if step:
+            expected = np.concatenate([on_one_thread(np.matmul, x[i : i + step], b) for i in range(0, height, step)])
+        else:
+            with counters.unheard():
+                expected = matmul(x, w.T)
+        for (i, j), gemm in zip(windows, gemms, strict=True):
+            if gemm is None:
+                return False
+            on_one_thread(runs.function_of([gemm]), runs.places(), x[i:j], b if turned else w, out[i:j])
+        if not np.array_equal(out, expected):
             return False
-        on_one_thread(runs.function_of([gemm]), runs.places(), x[i:j], b if turned else w, out[i:j])
-    return bool(np.array_equal(out, expected))
+    return True
+
+
+def _transposed(w: np.ndarray, turned: bool) -> np.ndarray:
+    return np.ascontiguousarray(w.T) if turned else w.T
 
 
 @functools.lru_cache(1024)
 def sums_are_equal(height: int, h: int, step: int, windows: tuple[Window, ...], dtype: np.dtype) -> bool:
     """Whether sums of rows by products with ones have, by windows, the bits of blocks of `step` rows."""
-    x, ones, out = np.random.default_rng(height + h).standard_normal((height, h)).astype(dtype), np.ones(h, dtype), []
-    expected = np.concatenate([on_one_thread(np.dot, x[i : i + step], ones) for i in range(0, height, step)])
-    for i, j in windows:
-        out.append(np.empty(j - i, dtype))
-        gemv = runs.row_products((j - i, h), dtype, Place(0), Place(1), Place(2))
-        on_one_thread(runs.function_of([gemv]), runs.places(), x[i:j], ones, out[-1])
-    return bool(np.array_equal(np.concatenate(out), expected))
+    ones, places = np.ones(h, dtype), (Place(0), Place(1), Place(2))
+    for seed in range(_trials(height, 1, step, windows)):
+        x, out = np.random.default_rng(seed).standard_normal((height, h)).astype(dtype), np.empty(height, dtype)
+        expected = np.concatenate([on_one_thread(np.dot, x[i : i + step], ones) for i in range(0, height, step)])
+        for i, j in windows:
+            gemv = runs.row_products((j - i, h), dtype, *places)
+            on_one_thread(runs.function_of([gemv]), runs.places(), x[i:j], ones, out[i:j])
+        if not np.array_equal(out, expected):
+            return False
+    return True
+
+
+def _trials(height: int, width: int, step: int, windows: Sequence[Window]) -> int:
+    """How often to compare, so that enough numbers of the smallest block are compared: few are equal by chance."""
+    rest = height % step if step else 0
+    smallest = min([rest or height, *[j - i for i, j in windows]])
+    return min(-(-LEAST_TRIED // (smallest * width)), MOST_TRIALS)
 
 
 # ---- layers that eager code has put off ------------------------------------------------------------------

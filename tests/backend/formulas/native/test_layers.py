@@ -45,9 +45,16 @@ def network(activation="tanh", width=16, depth=3, dtype=ag.float32, bias=True):
     return nn.Sequential(*hidden, nn.Linear(width, 1)).to(dtype)
 
 
-def second(net, x):
+def compiled_network(method="push"):
+    """A network whose formulas have native code."""
+    net = network()
+    second(net, ag.randn(37, 2), method)
+    return net
+
+
+def second(net, x, method="push"):
     """The Hessian of each row, and the gradients of a sum of it."""
-    hessian = func.vmap(func.hessian(net, method="push"))(x)
+    hessian = func.vmap(func.hessian(net, method=method))(x)
     grads = ag.autograd.grad((hessian**2).sum(), list(net.parameters()), allow_unused=True, materialize_grads=True)
     return [t.detach().numpy() for t in (hessian, *grads)]
 
@@ -60,20 +67,21 @@ def without_native_code(call, *arguments):
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from([*ACTIVATIONS]), st.sampled_from([5, 16, 33]), st.integers(1, 4), st.integers(13, 100),
-       st.booleans(), st.sampled_from([ag.float32, ag.float64]), st.sampled_from([1, 2, 3]))  # fmt: skip
-def test_bits_of_numpy_code(activation, width, depth, height, bias, dtype, cores):
+       st.booleans(), st.sampled_from([ag.float32, ag.float64]), st.sampled_from([1, 2, 3]),
+       st.sampled_from(["push", "pull"]))  # fmt: skip
+def test_bits_of_numpy_code(activation, width, depth, height, bias, dtype, cores, method):
     ag.manual_seed(height)
     net, x = network(activation, width, depth, dtype, bias), ag.randn(height, 2, dtype=dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "cores", lambda: cores)
-        expected = without_native_code(second, net, x)
+        expected = without_native_code(second, net, x, method)
         for _ in range(layers.FREQUENT + 1):
-            for mine, other in zip(second(net, x), expected, strict=True):
+            for mine, other in zip(second(net, x, method), expected, strict=True):
                 assert np.array_equal(mine, other)
 
 
-def test_it_runs_from_the_third_call_of_these_shapes_on(calls):
-    net, x = network(), ag.randn(50, 2)
+def test_it_runs_after_three_calls_of_these_shapes(calls):
+    net, x = compiled_network(), ag.randn(50, 2)
     for _ in range(5):
         second(net, x)
     assert calls == [3, 3]
@@ -82,7 +90,37 @@ def test_it_runs_from_the_third_call_of_these_shapes_on(calls):
     assert {type(run) for run in layers._RUNS.values()} == {layers._Run, int}
 
 
+def test_adjoints_run_so_too(calls):
+    """Tangents through two layers, and adjoints through three and the activations before them."""
+    net, x = compiled_network("pull"), ag.randn(50, 2)
+    for _ in range(3):
+        second(net, x, "pull")
+    assert not calls
+    second(net, x, "pull")
+    assert calls == [2, 3]
+
+
+def test_adjoints_whose_sums_have_other_bits_do_not_join(calls, monkeypatch):
+    monkeypatch.setattr(layers, "sums_are_equal", lambda *arguments: False)
+    net, x = compiled_network("pull"), ag.randn(50, 2)
+    for _ in range(5):
+        second(net, x, "pull")
+    assert calls == [2, 2]
+
+
+def test_sums_of_rows_are_compared(monkeypatch):
+    case = 60, 33, 24, ((0, 12), (12, 60)), np.dtype("f4")
+    layers.sums_are_equal.cache_clear()
+    assert layers.sums_are_equal(*case)
+    layers.sums_are_equal.cache_clear()
+    monkeypatch.setattr(layers.runs, "row_products", lambda shape, dtype, at, vector, out: runs.copies(
+        1, shape[0] * dtype.itemsize, at, out))  # fmt: skip
+    assert not layers.sums_are_equal(*case)
+    layers.sums_are_equal.cache_clear()
+
+
 def test_deep_networks_take_several_calls(calls):
+    compiled_network()
     net, x = network(depth=12, width=8), ag.randn(40, 2)
     expected = without_native_code(second, net, x)
     for _ in range(4):
@@ -93,7 +131,7 @@ def test_deep_networks_take_several_calls(calls):
 
 
 def test_new_weights_are_read(calls):
-    net, x = network(), ag.randn(50, 2)
+    net, x = compiled_network(), ag.randn(50, 2)
     for _ in range(5):
         with ag.no_grad():
             for p in net.parameters():
