@@ -78,8 +78,12 @@ def pull(
         for n in range(len(plan.steps) - 1, -1, -1):
             sweep.back(n, backward, adjoints)
     total: Tensor | None = None
-    for terms in sweep.terms:
-        total = added(total, terms())
+    for term in sweep.local:
+        total = added(total, term)
+    if total is not None:
+        total = _of_groups(total, form)
+    for own in sweep.terms:
+        total = added(total, own)
     return total, sweep.tangents
 
 
@@ -92,7 +96,9 @@ class _Sweep:
         self.plan, self.tangents, self.form, self.places = plan, tangents, form, places
         self.examples, self.chain = examples, chain
         self.layers: dict[Place | None, Layer] = {}  # by the place of the product, whose tangents are not there yet
-        self.terms: list[Callable[[], Tensor | None]] = []  # of the result, to be asked for at the end
+        # Terms of the result: of layers, of all pairs, which are computed when the chain has run; and of other steps.
+        self.local: list[Tensor] = []
+        self.terms: list[Tensor | None] = []
 
     def forward(self, n: int) -> Backward:
         """Adds the tangents of a step's results, where they are needed; returns its part of the sweep back."""
@@ -129,7 +135,7 @@ class _Sweep:
             return
         if self._joins(n) and (join := backward[n - 1].join) is not None:
             pulled, terms = join(grads[0], step.call.inputs[1])
-            self.terms.append(functools.partial(_of_groups, terms, self.form))
+            self.local.append(terms)
             if (place := plan.steps[n - 1].inputs[0]) in plan.seconds:
                 if place in adjoints:
                     self.chain.run()
@@ -137,7 +143,7 @@ class _Sweep:
             return
         self.chain.run()
         if own.terms is not None:
-            self.terms.append(functools.partial(_same, own.terms(grads)))
+            self.terms.append(own.terms(grads))
         need = [place in plan.seconds for place in step.inputs]
         if any(need):
             for place, g in zip(step.inputs, own.pull(grads, need), strict=True):
@@ -151,10 +157,6 @@ class _Sweep:
         place = step.inputs[0]
         alone = self.plan.readers[place] == 1 and place not in self.places
         return alone and self.plan.steps[n - 1].outputs[0] == place
-
-
-def _same(terms: Tensor | None) -> Tensor | None:
-    return terms
 
 
 def _elementwise(step: Step, t: Tensor, form: Form, examples: int) -> Backward:
