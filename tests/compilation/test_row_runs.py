@@ -239,6 +239,47 @@ def test_threads_share_a_program(written):
     assert len(written[0].tasks) == 4
 
 
+def test_a_call_gets_a_limited_number_of_arrays(written):
+    """Each layer takes two, which are in no memory of the program."""
+    weights = layers_of(*[3] * 40)
+    same(lambda *given: chain(*given, weights), *numbers((24, 3), (1, 24, 3)))
+    assert len(written) > 1
+    assert sum(run.layers for run in written) == 39
+    assert max(len(run.arrays) for run in written) > runs.MOST_ARRAYS - 3
+
+
+# ---- products without layers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["tanh", "silu"])
+@pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
+def test_products_that_cores_share_are_a_run(written, activation, dtype):
+    """As many as follow each other: cores wait for each other once. Results of other widths in the same memory end it."""
+    x = ag.randn(ROWS, 3, dtype=dtype, device="cpu")
+    with ag.no_grad():
+        same(network((3, WIDTH, WIDTH, WIDTH, 4), activation, dtype), x)
+        assert [(run.layers, run.products, len(run.tasks)) for run in written] == [(0, 4, 4)]
+        same(network((3, 30, 20, 10, 4), activation, dtype), x)
+    assert [(run.layers, run.products, len(run.tasks)) for run in written[1:]] == [(0, 2, 4), (0, 2, 4)]
+
+
+@pytest.mark.parametrize("reason", ["one product", "small", "one core"])
+def test_other_products_are_no_run_of_rows(written, monkeypatch, reason):
+    if reason == "small":
+        monkeypatch.setattr(layer_jets, "LEAST_BYTES", 1 << 20)
+    if reason == "one core":
+        monkeypatch.setattr(large_products, "are_shared", lambda: False)
+    weights, x = layers_of(*((3, 30) if reason == "one product" else (3, 30, 20, 10))), ag.randn(ROWS, 3, device="cpu")
+
+    def f(x):
+        for weight, bias in weights:
+            x = (linear(x, weight) * 2 + bias).tanh()
+        return x
+
+    same(f, x)
+    assert not written
+
+
 # ---- what joins a run ----------------------------------------------------------------------------------
 
 
