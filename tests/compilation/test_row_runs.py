@@ -254,7 +254,7 @@ def test_a_call_gets_a_limited_number_of_arrays(written):
 @pytest.mark.parametrize("activation", ["tanh", "silu"])
 @pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
 def test_products_that_cores_share_are_a_run(written, activation, dtype):
-    """As many as follow each other: cores wait for each other once. Results of other widths in the same memory end it."""
+    """As many as follow each other: cores wait for each other once. Other widths in the same memory end it."""
     x = ag.randn(ROWS, 3, dtype=dtype, device="cpu")
     with ag.no_grad():
         same(network((3, WIDTH, WIDTH, WIDTH, 4), activation, dtype), x)
@@ -297,15 +297,15 @@ def parts_of(tensor):
     return tensor[:, :1], tensor[:1], tensor[:1, :1]
 
 
-@pytest.mark.parametrize("width", [1, 2, WIDTH, 700])
+@pytest.mark.parametrize("width", [0, 1, 2, WIDTH, 700])
 def test_operands_of_groups(written, width):
-    """Of more columns than are repeated for a call, and of one."""
+    """Of more columns than are repeated for a call, of one, and of none."""
     first, second = layers_of(WIDTH, max(width, 2), WIDTH)
 
     def f(x, stream, y, column, row, number, vector):
-        saved = (y * column + row * number + vector).tanh()
+        saved = (y * column + row * number + vector).tanh(), (column.reshape(-1) * 2 + 1).tanh()
         stream = chain(x, stream, [first])
-        return chain((linear(x, first[0]) * 2 + 1).tanh(), stream, [second]), saved
+        return chain((linear(x, first[0]) * 2 + 1).tanh(), stream, [second]), *saved
 
     same(f, *numbers(MATRIX, STREAM, (ROWS, width)), *parts_of(*numbers((ROWS, width))), *numbers((width,)))
     assert sum(run.layers for run in written) == 2
@@ -520,27 +520,31 @@ def test_results_behind_a_run_go_to_memory_that_it_leaves_alone(written):
     assert sum(run.layers for run in written) == 2
 
 
-def test_a_weight_that_the_run_makes_is_complete_before_it_is_read(written):
-    """More elements than are turned: every block reads the weight where it lies."""
-    first, second = numbers((128, 128), (192, 128))
+@pytest.mark.parametrize("sizes", [(ROWS, WIDTH), (192, 128)], ids=["turned", "read where it lies"])
+def test_a_weight_that_the_run_makes_is_complete_before_it_is_read(written, sizes):
+    """It is an output of a product; more elements than are turned are read by every block where they lie."""
+    first, second = numbers((sizes[1], sizes[1]), sizes)
 
     def f(x, stream):
         made = linear(x, first)
         return jet((linear(x, made) * 0.1 + 1).tanh(), stream, second)
 
-    same(f, *numbers((192, 128), (1, 192, 128)))
+    same(f, *numbers(sizes, (1, *sizes)))
     assert len(written) == 1
 
 
-@pytest.mark.parametrize("rows_of_weight", [192, 256], ids=["memory of the program", "large"])
-def test_a_weight_stays_until_the_last_block_has_read_it(written, rows_of_weight):
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize(("height", "k"), [(192, 128), (256, 200)], ids=["memory of the program", "large"])
+def test_a_weight_stays_until_the_last_block_has_read_it(written, height, k, before):
     """A later instruction of the run would take its memory: that of the program, or that of an operand."""
-    height, k = rows_of_weight, 128 if rows_of_weight == 192 else 200
+    counter = ag.zeros(3, device="cpu")
     square, weight = numbers((k, k), (height, k))
 
     def f(x, stream, y):
         made = (y * 2 + 1).sin() * 0.1
         kept = made * 3 + y
+        if before:
+            counter.add_(1)  # which begins another run
         stream = jet((linear(x, square) * 0.3 + 1).tanh(), stream, square)
         saved = (linear(x, made) * 0.1 + 1).tanh()
         other = (linear(x, square) * 2 + 1).tanh() if k == 128 else (made * x + 1).tanh() * 0.5
@@ -577,6 +581,63 @@ def test_two_dtypes_in_a_run_have_memory_of_their_own(written):
 
     same(f, *numbers(MATRIX, STREAM), *numbers(MATRIX, STREAM, dtype=ag.float64))
     assert [run.layers for run in written] == [2]
+
+
+@pytest.mark.parametrize("what", ["scratch", "over"])
+def test_memory_that_the_run_reads_is_left_alone_before_it(written, what):
+    """By an instruction whose operands are there already: its scratch, or its result, is where an operand of the run
+    was by then."""
+    height = ROWS if what == "scratch" else 2100
+    w0, w1, large = numbers((WIDTH, WIDTH), (WIDTH, WIDTH), (300, 100))
+    counter = ag.zeros(3, device="cpu")
+
+    def f(x, stream, y, few):
+        u, turned = (x * 2 + 1).sin(), y.cumsum(1).T
+        counter.add_(1)
+        stream = jet((linear(x, w0) + 1).tanh() * u, stream, w0)
+        other = few @ large if what == "scratch" else (u * 3 + turned).tanh()
+        return jet((linear(x, w1) + 1).tanh(), stream, w1), other.cumsum(0)
+
+    same(f, *numbers((height, WIDTH), (1, height, WIDTH), (WIDTH, height), (2, 300)))
+    assert written
+
+
+def test_results_behind_a_run_may_be_read_behind_it(written):
+    (weight,) = numbers((WIDTH, WIDTH))
+
+    def f(x, stream, saved):
+        stream = jet((linear(x, weight) * 2 + 1).tanh(), stream, weight)
+        part = (stream[0, :50] * 2 + 1).tanh().sum(0)
+        return jet(saved, stream, weight), part.exp()
+
+    same(f, *numbers(MATRIX, STREAM, MATRIX))
+    assert [run.layers for run in written] == [2]
+
+
+@pytest.mark.parametrize("other", ["height", "half", "reshaped"])
+def test_layers_that_do_not_fit_stay_lines(written, other):
+    """Of a matrix of other rows, of half types, and of a matrix whose strides may be others at another call."""
+    weights, stream_of_all = layers_of(WIDTH, WIDTH, WIDTH), numbers((1, 1, WIDTH))[0]
+    shape = {"height": (40, WIDTH), "half": MATRIX, "reshaped": (WIDTH, ROWS)}[other]
+    dtype = ag.float16 if other == "half" else ag.float32
+    weight = weights[0][0].to(dtype)
+
+    def f(x, stream, y):
+        before = chain(x, stream, weights[:1])
+        if other == "reshaped":
+            beside = jet(y.cumsum(0).reshape(MATRIX), before, weight)
+        else:
+            beside = jet(y, stream_of_all.to(dtype), weight)
+        return chain(x, before, weights[1:]), beside
+
+    given, counts = [*numbers(MATRIX, STREAM), *numbers(shape, dtype=dtype)], []
+    compiled = same(f, *given)
+    for call in (f, compiled):
+        with ag.profiler.count() as counted:
+            call(*given)
+        counts.append(sum(counted.matmuls.values()))
+    assert counts[0] == counts[1]
+    assert sum(run.layers for run in written) == 2
 
 
 # ---- counts, errors, cores -----------------------------------------------------------------------------
