@@ -207,3 +207,26 @@ def test_without_a_graph_they_stay_two_ops(method):
         result = func.vmap(func.hessian(net, method=method))(x)
     assert not {"layer_jet", "layer_terms"} & {event.name for event in prof.events()}
     np.testing.assert_allclose(result.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "copied"), [((128, 128), True), ((129, 128), False), ((3, 2), True)])
+def test_a_small_weight_is_turned_once(shape, copied):
+    """A transposed view of up to MOST_TURNED elements becomes row-major; what is row-major is read where it lies."""
+    rng = np.random.default_rng(0)
+    a, w = rng.standard_normal((2, 30, shape[1])), rng.standard_normal(shape)
+    product = layer_jets.Product(a, w.T, 30)
+    assert product.b.flags.c_contiguous == copied
+    assert np.shares_memory(product.b, w) != copied
+    np.testing.assert_array_equal(product.b, w.T)
+    for i in range(0, 30, 12):
+        product.compute(i, min(i + 12, 30))
+    np.testing.assert_allclose(product.out, a @ w.T, rtol=1e-12, atol=1e-12)
+    assert np.shares_memory(layer_jets.Product(a, (right := w.T.copy()), 30).b, right)
+
+
+def test_a_product_that_is_computed_at_once_turns_no_weight(monkeypatch):
+    """That of a stream which is the same in all rows, and that of a large one."""
+    a, w = np.ones((2, 30, 3)), np.ones((4, 3))
+    assert np.shares_memory(layer_jets.Product(a[:, :1], w.T, 30).b, w)
+    monkeypatch.setattr(layer_jets, "LARGE_BYTES", a.nbytes)
+    assert np.shares_memory(layer_jets.Product(a, w.T, 30).b, w)

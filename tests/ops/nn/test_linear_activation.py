@@ -1,5 +1,6 @@
 """A linear layer and its activation as one op: the numbers of the two, fewer passes, and where it does not apply."""
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import autograd_gpu as ag
 from autograd_gpu import backend, nn, profiler
 from autograd_gpu.autograd import grad
+from autograd_gpu.backend.cpu import rows
 from autograd_gpu.nn import functional as F
 from autograd_gpu.nn import hooks
+from autograd_gpu.ops.nn import linear_activation
 
 ACTIVATIONS = [
     ("relu", {}), ("tanh", {}), ("sigmoid", {}), ("silu", {}), ("leaky_relu", {"negative_slope": 0.2}),
@@ -84,6 +87,53 @@ def test_blocks_of_rows(activation, parameters, dtype):
     for actual, right in zip(ours, theirs, strict=True):
         scale = np.abs(plain(right)).max()
         np.testing.assert_allclose(plain(actual), plain(right), rtol=0, atol=digits * scale)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(("added", "activated", "times"), [(10, 3, 1), (10, 14, 1), (10, 74, 7), (10, 1000, 16)])
+def test_an_activation_counts_as_its_measured_time(monkeypatch, added, activated, times):
+    """Beside an addition, from 1 to MOST_TIMES."""
+    calls, measured = [], iter((added, activated))
+    monkeypatch.setattr(linear_activation, "_least_time", lambda call: (calls.append(call()), next(measured))[1])
+    assert linear_activation._times.__wrapped__("tanh") == times
+    sample = np.linspace(-2, 2, linear_activation.SAMPLE, dtype=np.float32)
+    np.testing.assert_array_equal(calls[1], np.tanh(sample))
+
+
+@pytest.mark.cpu
+def test_the_least_of_several_times_counts(monkeypatch):
+    """A neighbour on the machine disturbs some calls, and seldom all."""
+    clock, calls = itertools.accumulate([0, 9, 1, 7, 1, 3, 1, *[8] * 20]), []
+    monkeypatch.setattr(linear_activation.time, "perf_counter_ns", lambda: next(clock))
+    assert linear_activation._least_time(lambda: calls.append(1)) == 3
+    assert len(calls) == 8
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])
+def test_it_is_measured_once(monkeypatch, activation):
+    times = linear_activation._times(activation)
+    assert 1 <= times <= linear_activation.MOST_TIMES
+    monkeypatch.setattr(linear_activation, "_least_time", None)
+    assert linear_activation._times(activation) == times
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(("dtype", "times", "shared"), [
+    ("float32", 1, False), ("float32", 16, True), ("float64", 16, True), ("float16", 16, False),
+])  # fmt: skip
+def test_slow_activations_of_fewer_elements_are_shared_by_cores(monkeypatch, dtype, times, shared):
+    """With the same bits. Half types, whose conversion takes longer, count as additions."""
+    z = ag.tensor(np.random.randn(500, 100), dtype=getattr(ag, dtype))
+    bias = ag.tensor(np.random.randn(100), dtype=getattr(ag, dtype))
+    expected = linear_activation.bias_activation(z, bias, activation="tanh").numpy()
+    blocks, in_turn = [], rows._in_turn
+    monkeypatch.setattr(rows, "in_blocks", lambda *job: (blocks.append(job[:2]), in_turn(*job)))
+    monkeypatch.setattr(rows, "cores", lambda: 2)
+    monkeypatch.setattr(linear_activation, "_times", lambda activation: times)
+    result = linear_activation.bias_activation(z, bias, activation="tanh").numpy()
+    assert bool(blocks) == shared
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_only_what_is_asked_for_is_computed():
