@@ -295,6 +295,20 @@ def test_other_products_are_no_run_of_rows(written, monkeypatch, reason):
     assert not written
 
 
+def test_a_matrix_times_itself_ends_a_run(written):
+    """NumPy computes x @ x.T by another function of BLAS."""
+    weights, x = layers_of(3, ROWS, 20), ag.randn(ROWS, 3, device="cpu")
+
+    def f(x):
+        for weight, bias in weights[:1]:
+            x = (linear(x, weight) * 2 + bias).tanh()
+        x = (linear(x, x) * 0.1 + 1).tanh()
+        return (linear(x, weights[1][0]) * 2 + weights[1][1]).tanh()
+
+    same(f, x)
+    assert all(run.products < 2 for run in written)
+
+
 # ---- what joins a run ----------------------------------------------------------------------------------
 
 

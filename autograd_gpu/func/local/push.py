@@ -114,7 +114,7 @@ def layer_of(plan: Plan, n: int, stream: Any) -> Layer | None:
     x, weight = call.inputs[:2]
     if activation is None or not is_layered(activation, call.outs[0]):
         return None
-    inner, shape = stream._array.shape[1:], x._array.shape
+    inner, shape = stream.shape[1:], x.shape
     return Layer(stream, weight, activation) if inner in (shape, (*(1,) * (len(shape) - 1), shape[-1])) else None
 
 
@@ -123,7 +123,7 @@ def is_layered(activation: Activation, out: Tensor) -> bool:
 
     Not where nothing is recorded: two ops then free the stream of the input in between.
     """
-    fits = not out.is_cuda and activation.saved._array.shape == out._array.shape and not MODES.bits & GRAD_OFF
+    fits = not out.is_cuda and activation.saved.shape == out.shape and not MODES.bits & GRAD_OFF
     return fits and all(level.is_trace or level.only_watches for level in MODES.stack)
 
 
