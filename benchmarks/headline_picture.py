@@ -14,8 +14,8 @@ from typing import Any
 from .headline_tables import DEVICES, SHOWN, measured_cases, peer_in
 
 WIDTH, ROW, TOP, LEFT, RIGHT = 860, 26, 76, 368, 44
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
-RANGE = (0.04, 32)
+TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+RANGE = (0.02, 32)
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 .small { font-size: 11px; fill: #59636e; }
