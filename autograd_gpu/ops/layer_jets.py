@@ -105,12 +105,16 @@ def _layer(xp, saved, stream, weight, bias=None, *, activation, d, groups, param
             f1, f2 = factors(at, activation, parameters, 2)
             streams.push_block(f1, f2, y[:, i:j].swapaxes(0, 1), z[:, i:j].swapaxes(0, 1), d, groups)
 
-    layer = None
-    if joined is not None and chains.puts_off() and (kernel := joined[0].kernel(stream.dtype)) is not None:
-        a = product.a if product.nbytes else None
-        layer = Layer(kernel, joined[1][: kernel.numbers], a, product.b, y, s, bias, z)
-    by_blocks(height, product.nbytes + after.nbytes, work, layer)
+    code = _native(joined, stream.dtype)
+    part = None if code is None else Layer(*code, *product.operands, y, s, bias, z)
+    by_blocks(height, product.nbytes + after.nbytes, work, part)
     return product.out, after
+
+
+def _native(joined: Any, dtype: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """The native code of a layer that is put off, and its numbers; None where there is none (yet)."""
+    kernel = joined[0].kernel(dtype) if joined is not None and chains.puts_off() else None
+    return None if kernel is None else (kernel, joined[1][: kernel.numbers])
 
 
 class Product:
@@ -137,6 +141,11 @@ class Product:
             self.out = matmul(a.reshape(math.prod(shape), a.shape[-1]), self.b).reshape(tail)
         out = self.out.reshape(*shape, b.shape[1])
         self.by_rows = out if shape[1] == height else np.broadcast_to(out, (len(out), height, out.shape[2]))
+
+    @property
+    def operands(self) -> tuple[Array | None, Array]:
+        """a, or None if the product is there already, and b."""
+        return self.a if self.nbytes else None, self.b
 
     def compute(self, i: int, j: int) -> None:
         """Computes the rows from i to j."""
@@ -269,10 +278,8 @@ def _terms(xp, adjoint, weight, saved, tangents, bias=None, *, activation, param
                 for q in range(p, d):
                     target[i:j, k, p, q] = target[i:j, k, q, p] = np.dot(terms.pop(0), ones)
 
-    part = None
-    if joined is not None and chains.puts_off() and (kernel := joined[0].kernel(saved.dtype)) is not None:
-        part = Terms(kernel, joined[1][: kernel.numbers], product.a if product.nbytes else None, product.b, a, s, bias,
-                     t, ones, z, target)
+    code = _native(joined, saved.dtype)
+    part = None if code is None else Terms(*code, *product.operands, a, s, bias, t, ones, z, target)
     by_blocks(height, product.nbytes + left.nbytes + t.nbytes, work, part)
     return product.out, left, out
 

@@ -24,24 +24,24 @@ class Chain:
     def __init__(self) -> None:
         self.count = self.step = self.nbytes = 0
         self.works: list[rows.Work] = []
-        self.layers: list[Part | None] = []  # for each work
+        self.parts: list[Part | None] = []  # for each work
 
-    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work, layer: Part | None) -> None:
+    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work, part: Part | None) -> None:
         """Lets a work run behind the others; at once if its blocks are others, or if the arrays are large."""
         if (count, step) != (self.count, self.step):
             self.run()
             self.count, self.step = count, step
         self.works.append(work)
-        self.layers.append(layer)
+        self.parts.append(part)
         self.nbytes += nbytes
         if self.nbytes > MOST_BYTES:
             self.run()
 
     def run(self) -> None:
         """Runs what was put off."""
-        works, layers = self.works, [layer for layer in self.layers if layer is not None]
-        self.works, self.layers, self.nbytes = [], [], 0
-        if works and not (len(layers) == len(works) and compute(layers, self.step)):
+        works, parts = self.works, [part for part in self.parts if part is not None]
+        self.works, self.parts, self.nbytes = [], [], 0
+        if works and not (len(parts) == len(works) and compute(parts, self.step)):
             _run(self.count, self.step, works)
 
 
@@ -53,16 +53,16 @@ def _run(count: int, step: int, works: list[rows.Work]) -> None:
     blas.on_one_thread(rows.in_blocks, count, step, block)
 
 
-def run(count: int, step: int, nbytes: int, work: rows.Work, layer: Part | None = None) -> None:
+def run(count: int, step: int, nbytes: int, work: rows.Work, part: Part | None = None) -> None:
     """Calls work(start, stop) for blocks of rows, on all cores; put off if this thread has a chain.
 
-    A layer says what the work does, for native code that takes its place.
+    `part` says what the work does, for native code that takes its place.
     """
     chain = _OPEN.get(threading.get_ident())
     if chain is None:
         _run(count, step, [work])
     else:
-        chain.put_off(count, step, nbytes, work, layer)
+        chain.put_off(count, step, nbytes, work, part)
 
 
 def puts_off() -> bool:

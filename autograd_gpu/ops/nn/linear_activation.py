@@ -96,7 +96,7 @@ def _activated(xp, z, bias, *, activation, parameters=()):
 def _times(activation: str) -> int:
     """How many times as long as an addition an activation takes on this processor, from 1 to MOST_TIMES.
 
-    Measured, in 0.1 ms: tanh takes as long as an addition with AVX-512, and ten times as long with AVX2.
+    Measured once in a process, since it depends on NumPy's loops: tanh takes three times as long with AVX-512.
     """
     family = ACTIVATIONS[activation]
     write = _written(activation, 0, (*family.attributes.values(),), float32)
