@@ -21,7 +21,7 @@ from ..core.interpret.implementation import explained
 from ..core.tensor import wrap
 from . import graph
 from .effects import set_grad, write
-from .emitters import FRESH, emitter_of, write_group
+from .emitters import emitter_of, is_fresh, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 from .names import identifier, is_literal
 from .native_runs import Run, checking, may_have_runs, run_at
@@ -64,7 +64,7 @@ class Program:
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
         emitters = [self._emitter_of(node) for node in nodes]
         fixed = self.written | {v.root for v in (*self._outside, *parameters, *(saved or ()))}
-        fresh = {v for n in nodes if isinstance(n, graph.Call) and n.op.name in FRESH for v in n.outs}
+        fresh = {v for node in nodes if is_fresh(node) for v in node.outs}
         self.plan = Plan(nodes, emitters, returns, fixed, fresh)
         self.emitters, self.made_once = emitters, self._views_made_once()
         self._views: dict[str, str] = {}  # names and texts of views, which a frame has

@@ -135,6 +135,18 @@ def test_forms_and_several_outputs(written, form, outputs):
     assert [run.layers for run in written] == [2, 2]
 
 
+def test_a_training_step_has_the_forward_of_all_layers_in_one_run(written):
+    """The gradients of a layer are new memory, so nothing that they are computed from may share memory with them."""
+    net = network((2, WIDTH, WIDTH, 1))
+
+    def f(x):
+        laplacian = second(net, func.laplacian)(x)
+        return ag.autograd.grad((laplacian**2).sum(), list(net.parameters()), allow_unused=True)[:-1]
+
+    same(f, ag.randn(50, 2, device="cpu"))
+    assert (written[0].layers, written[0].products) == (2, 2)
+
+
 @pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
 @pytest.mark.parametrize("activation", ["tanh", "silu"])
 @pytest.mark.parametrize("outputs", [1, 3])
