@@ -8,6 +8,7 @@ which nobody can see. What the instructions make that is in no memory of the pro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ FEWEST = 2  # instructions of a run
 
 class Run:
     """The instructions of a program from number `first` on that run as one call. `program` writes the lines."""
+
+    # What instructions add to.
+    STATE: tuple[str, ...] = ("steps", "arrays", "static", "names", "made", "moved", "scratch", "checks")
 
     def __init__(self, program: Any, first: int, last_uses: dict[int, list[Value]]) -> None:
         self.program, self.first, self.end, self.count = program, first, first, 0
@@ -55,7 +59,7 @@ class Run:
             if _shows_argument(node):
                 self.before.append(i)
                 continue
-            if (isinstance(node, SetGrad) and node.value is not None) or isinstance(node, Look):
+            if waits(node):
                 self.after.append(i)
                 continue
             if not self._takes(i, node):
@@ -74,12 +78,11 @@ class Run:
 
     def _takes(self, i: int, node: Node) -> bool:
         """Takes an instruction, if it has steps; else everything is as it was."""
-        before = ([*self.steps], {**self.arrays}, {**self.static}, {**self.names}, {**self.made}, {**self.moved},
-                  {**self.scratch}, [*self.checks])
+        before = {name: copy(getattr(self, name)) for name in self.STATE}
         try:
             self._add(i, node)
         except Unfit:
-            self.steps, self.arrays, self.static, self.names, self.made, self.moved, self.scratch, self.checks = before
+            vars(self).update(before)
             return False
         return True
 
@@ -142,7 +145,7 @@ class Run:
         if not runs.sums_are_equal(n, m, dtype):
             raise Unfit
         at, target = self.place(x), self.target(out)
-        steps = runs.column_sums(n, m, lambda n: self._bound(numpy_ops.ones(n, dtype)), at,
+        steps = runs.column_sums(n, m, lambda n: self.bound(numpy_ops.ones(n, dtype)), at,
                                  lambda elements: self._new(elements, dtype), target, dtype)
         self.steps += steps or []
 
@@ -158,7 +161,7 @@ class Run:
         dense, dtype = out.array.flags.c_contiguous, out.dtype
         if dtype not in FULL_FLOATS or g.dtype != dtype or g.shape != part.shape or not dense or not part.shape:
             raise Unfit
-        target, size, zero = self.target(out), dtype.itemsize, self._bound(numpy_ops.constant(0.0, dtype))
+        target, size, zero = self.target(out), dtype.itemsize, self.bound(numpy_ops.constant(0.0, dtype))
         self.steps.append(runs.copies(out.array.size, size, zero, target))
         offset = address(part) - address(part if part.base is None else part.base)
         listed = [(self.place(g), g.array.strides), (Place(target.number, target.offset + offset), part.strides)]
@@ -171,7 +174,7 @@ class Run:
         if not isinstance(kept, Value) or not native_cross_entropy.are_equal(x.shape, x.dtype):
             raise Unfit
         at = self.place(x), self.place(target), self.target(loss), self.target(probs)
-        self.steps += native_cross_entropy.loss_steps(x.shape, x.dtype, self._bound, self._new, *at) or []
+        self.steps += native_cross_entropy.loss_steps(x.shape, x.dtype, self.bound, self._new, *at) or []
         scale = np.asarray(1.0 / len(x.array), x.dtype)
         self.names[kept] = self.program.bind(scale, "scale")
         self._static(self.names[kept])
@@ -196,7 +199,7 @@ class Run:
         """The steps for a loop over arrays of one shape, beside numbers, rows and columns."""
         shape, listed = outs[0].shape, list[Listed]()
         for x in operands:
-            place = self.place(x) if isinstance(x, Value) else self._bound(x)
+            place = self.place(x) if isinstance(x, Value) else self.bound(x)
             listed.append((place, strides_of(x.array if isinstance(x, Value) else x, shape), x.dtype.itemsize))
         listed += [(self.target(v) if v not in self.names else self.place(v), v.array.strides, v.dtype.itemsize)
                    for v in outs]  # fmt: skip
@@ -243,16 +246,23 @@ class Run:
             return self._static(self.names[v])
         over = program.plan.over.get(v)
         if over is not None:
-            at = self.place(over)
-            self.names[v] = identifier(v.name)
-            self.moved[v] = self.moved.get(over, self.names.get(over) or program.argument(over))
-            return at
+            return self._put_over(v, over)
         if not self._may_make(v):
             raise Unfit
         self.names[v] = identifier(v.name)
         empty = pool.empty if v.array.nbytes >= LARGE else np.empty
         self.made[v] = f"{program.bind(empty, 'empty')}({v.shape!r}, {program.bind(v.dtype, 'dtype')})"
         return self._given(self.names[v])
+
+    def _put_over(self, v: Value, over: Value) -> Place:
+        """Puts a result into the memory of an operand."""
+        at = self.place(over)
+        self.names[v], self.moved[v] = identifier(v.name), self._memory_of(over)
+        return at
+
+    def _memory_of(self, v: Value) -> str:
+        """The text for the array in whose memory a value is."""
+        return self.moved.get(v, self.names.get(v) or self.program.argument(v))
 
     def _may_make(self, v: Value) -> bool:
         """Whether the memory of v may be new, and given back behind the run."""
@@ -264,7 +274,7 @@ class Run:
     def _static(self, text: str) -> Place:
         return Place(MOST_ARRAYS + self.static.setdefault(text, len(self.static)))
 
-    def _bound(self, array: np.ndarray) -> Place:
+    def bound(self, array: np.ndarray) -> Place:
         """An array that is not written to."""
         return self._static(self.program.bind(array, "fixed"))
 
@@ -297,8 +307,11 @@ class Run:
         self._write_call()
         for v, text in self.moved.items():
             program.line(f"{self.names[v]} = {text}")
+        self._write_behind()
+
+    def _write_behind(self) -> None:
         for i in self.after:
-            program.instruction(i)
+            self.program.instruction(i)
 
     def _write_call(self) -> None:
         program, function = self.program, self.program.bind(self._function(), "run")
@@ -309,6 +322,11 @@ class Run:
 
     def _function(self) -> Callable[..., Any]:
         return runs.function_of(self.steps)
+
+
+def waits(node: Node) -> bool:
+    """Whether an instruction may wait for the end of a run, which nobody can see."""
+    return (isinstance(node, SetGrad) and node.value is not None) or isinstance(node, Look)
 
 
 def _shows_argument(node: Node) -> bool:

@@ -15,7 +15,7 @@ import autograd_gpu as ag
 from autograd_gpu import func, nn, optim
 from autograd_gpu.backend.cpu import chains, large_products, rows
 from autograd_gpu.backend.formulas.native import layers, runs, switch
-from autograd_gpu.compilation import program, row_runs
+from autograd_gpu.compilation import program, row_instructions, row_runs
 from autograd_gpu.nn.functional import linear
 from autograd_gpu.ops import layer_jets
 from autograd_gpu.ops.nn.linear_activation import all_parameters
@@ -185,9 +185,9 @@ def test_the_lines_stay_otherwise(written, monkeypatch, reason):
     if reason == "off":
         monkeypatch.setattr(switch.SETTING, "on", False)
     if reason == "other bits":
-        monkeypatch.setattr(row_runs, "are_equal", lambda *given: False)
+        monkeypatch.setattr(row_instructions, "are_equal", lambda *given: False)
     if reason == "no code":
-        monkeypatch.setattr(row_runs, "push_code", lambda *given: None)
+        monkeypatch.setattr(row_instructions, "push_code", lambda *given: None)
     if reason == "large":
         monkeypatch.setattr(layer_jets, "LARGE_BYTES", 1)
     if reason == "no memory":
@@ -785,8 +785,8 @@ def test_eager_code_decides_where_cores_share_products_otherwise(written, monkey
 
 def test_a_trial_of_products_holds_for_the_cores_that_it_was_made_with(written, monkeypatch):
     layers.are_equal.cache_clear()
-    trials, tried = [], row_runs.are_equal
-    monkeypatch.setattr(row_runs, "are_equal", lambda *case: (trials.append(case), tried(*case))[1])
+    trials, tried = [], row_instructions.are_equal
+    monkeypatch.setattr(row_instructions, "are_equal", lambda *case: (trials.append(case), tried(*case))[1])
     network, given = layers_of(WIDTH, WIDTH), numbers((24, WIDTH), (1, 24, WIDTH))
     for cores in (1, 2):
         monkeypatch.setattr(rows, "cores", lambda cores=cores: cores)

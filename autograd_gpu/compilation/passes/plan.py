@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.cpu.pool import SMALLEST as LARGE
-from ..graph import RESULT, Node, Routine, SetGrad, Value
+from ..graph import RESULT, FusedRule, Node, Routine, SetGrad, Value
 
 GRAIN = 64  # bytes, to which places are rounded up
 LITTLE = 1 << 16  # bytes of a block that no peak forbids
@@ -38,6 +38,10 @@ class Slot:
         """Its size in bytes, rounded up."""
         return -(-math.prod(self.shape) * self.dtype.itemsize // GRAIN) * GRAIN
 
+    def overlaps(self, other: Slot) -> bool:
+        """Whether both have bytes in common, of the block of the program."""
+        return self.place < other.place + other.nbytes and other.place < self.place + self.nbytes
+
 
 class Plan:
     """The places of the results of instructions.
@@ -53,6 +57,7 @@ class Plan:
     ) -> None:  # fmt: skip
         self.root = roots(nodes, fresh)
         self._fixed, self._fresh = {self.root.get(r, r) for r in fixed}, fresh
+        self._apart = {v for node in nodes if isinstance(node, FusedRule) for v in node.outs if v in fresh}
         self.kept = self.escaping(nodes, returns)
         self._last = self.last_uses(nodes)
         self.over: dict[Value, Value] = {}  # by result: the operand in whose memory it is put
@@ -98,10 +103,15 @@ class Plan:
     def _may_take(self, i: int, u: Value, v: Value) -> bool:
         """Whether v may be put into the memory of u, an operand of instruction i."""
         alike = u.shape == v.shape and u.dtype == v.dtype and u.array.strides == v.array.strides
-        return alike and u.kind == RESULT and (u in self._fresh or u in self._slots) and (
-            self._last[self.root_of(u)] == i and u.is_whole and v.is_whole
-            and self.root_of(u) not in self._fixed and self.root_of(v) not in self._fixed
-        )  # fmt: skip
+        return alike and self.is_free_behind(i, u) and v.is_whole and self.root_of(v) not in self._fixed
+
+    def is_free_behind(self, i: int, u: Value) -> bool:
+        """Whether all of the memory of u is the program's, and nothing reads it behind instruction i.
+
+        Gradients of a fused rule that are new memory have nothing in common, though they may be views.
+        """
+        root, own = self.root_of(u), (u.is_whole and (u in self._fresh or u in self._slots)) or u in self._apart
+        return own and u.kind == RESULT and self._last[root] == i and root not in self._fixed
 
     def _may_be_placed(self, slot: Slot) -> bool:
         own = all(v in self._slots and v.is_whole and type(v.array) is np.ndarray and v.array.flags.c_contiguous

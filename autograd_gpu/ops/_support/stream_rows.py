@@ -133,6 +133,25 @@ class _Gradient:
         return backend.sum_to(self.rows.reshape(*lead, *self.rows.shape[1:]), self.shape)
 
 
+def sum_of_rows(like: Array, grads: Array, own: int) -> Array:
+    """The gradient of an input that all rows share, from those of the rows, with the bits of `gradients_by_blocks`.
+
+    like: the input (h,), or a stream (S, ..., h) of two dimensions of its own; grads: (rows, h), or (S, rows, h).
+    """
+    by_rows = grads if own == 1 else grads.swapaxes(0, 1)
+    inner = like if own == 1 else like.transpose(*range(1, like.ndim - 1), 0, like.ndim - 1)
+    blocks = cpu_rows.Blocks(len(by_rows), like.shape[-1], streams.BLOCK)
+    total = _Gradient(inner, len(by_rows), own, blocks.step)
+
+    def work(i: int, j: int) -> None:
+        block = total.block(i, j)
+        block[...] = by_rows[i:j]
+        total.add(i, block)
+
+    blocks.run(work)
+    return total.result(()).reshape(like.shape)
+
+
 def gradients_by_blocks(
     inputs: tuple[tuple[Array, int], ...], need: tuple[bool, ...], lead: tuple[int, ...], pull: Callable[..., None],
     block: int = streams.BLOCK,

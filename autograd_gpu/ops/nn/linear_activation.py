@@ -114,10 +114,21 @@ def _least_time(call: Callable[[], Any]) -> int:
     return min(times)
 
 
+def _code(activation, order, parameters, dtype):
+    """The code for many elements of the op of this order, and its numbers."""
+    family = ACTIVATIONS[activation]
+    return family.codes(order).by_blocks(dtype, dict(zip(family.attributes, parameters, strict=True)))
+
+
+def gradient_code(activation, parameters, dtype):
+    """The code for h act'(s) of many elements h and s of float32 or float64, and its numbers."""
+    return _code(activation, 1, parameters, dtype)
+
+
 def _written(activation, order, parameters, dtype):
     """A function of arrays and a target, which gets what the op of this order computes; it returns that, unrounded."""
-    family, wide = ACTIVATIONS[activation], float32 if dtype in HALF else dtype
-    code, numbers = family.codes(order).by_blocks(wide, dict(zip(family.attributes, parameters, strict=True)))
+    wide = float32 if dtype in HALF else dtype
+    code, numbers = _code(activation, order, parameters, wide)
 
     def write(arrays: tuple[Array, ...], target: Array) -> Array:
         if dtype is wide:
@@ -146,14 +157,29 @@ def _grad_and_column_sums(xp, h, saved, bias=None, *, activation, parameters=())
         dz = grad(h, saved if bias is None else saved + bias, *parameters)
         return dz, backend.total(np, dz, 0 if dz.ndim == 2 else tuple(range(dz.ndim - 1)))
     dz, bias = backend.empty(np, saved.shape, saved.dtype), None if bias is None else _wide(bias)
-    sums = {-1: np.zeros(saved.shape[-1:], _wide(saved[..., :0]).dtype)}  # by block; of an array without rows
     write = _written(activation, 1, parameters, saved.dtype)
 
-    def work(k: int, h_block: Array, block: Array, target: Array) -> None:
-        sums[k] = backend.total(np, write((_wide(h_block), _argument(_wide(block), bias)), target), 0)
+    def written(h_block: Array, block: Array, target: Array) -> Array:
+        return write((_wide(h_block), _argument(_wide(block), bias)), target)
 
-    over_rows(work, h, saved, dz)
-    return dz, backend.total(np, np.stack([sums[k] for k in sorted(sums)]), 0).astype(saved.dtype)
+    return dz, _sums_of_blocks(written, h, saved, dz)
+
+
+def _sums_of_blocks(block_of: Callable[..., Array], *arrays: Array) -> Array:
+    """The column sums of what block_of(*blocks) gives for blocks of arrays of one shape."""
+    dtype = arrays[0].dtype
+    sums = {-1: np.zeros(arrays[0].shape[-1:], float32 if dtype in HALF else dtype)}  # by block; of none at all
+
+    def work(k: int, *blocks: Array) -> None:
+        sums[k] = backend.total(np, block_of(*blocks), 0)
+
+    over_rows(work, *arrays)
+    return backend.total(np, np.stack([sums[k] for k in sorted(sums)]), 0).astype(dtype)
+
+
+def column_sums(dz: Array) -> Array:
+    """The column sums of a float32 or float64 matrix, with the bits of `smooth_grad`."""
+    return backend.total(np, dz, 0) if dz.size <= BLOCK else _sums_of_blocks(lambda block: block, dz)
 
 
 # ---- rules of all four ops -----------------------------------------------------------------------------

@@ -215,12 +215,12 @@ def by_tasks(functions: Sequence[Callable[..., Any]]) -> Callable[..., None]:
 @functools.lru_cache(1024)
 def are_equal(
     height: int, k: int, h: int, turned: bool, step: int, windows: tuple[Window, ...], dtype: np.dtype,
-    sharing: tuple[int, bool] | None = None,
+    sharing: tuple[int, bool] | None = None, is_view: bool = True,
 ) -> bool:  # fmt: skip
     """Whether products of windows have the bits of those of blocks of `step` rows; of `matmul` of all rows if 0.
 
-    `turned`: whether b (k, h) is row-major; else it is the transposed view of a weight. sharing: what `matmul` depends
-    on now, so that no answer is given that was true before.
+    `turned`: whether b (k, h) is row-major; else it is the transposed view of a weight, as `is_view` says of what
+    `matmul` gets. sharing: what that depends on now, so that no answer is given that was true before.
     """
     gemms = [runs.gemm(np.empty((j - i, k), dtype), _transposed(np.empty((h, k), dtype), turned),
                        (Place(0), Place(1), Place(2))) for i, j in windows]  # fmt: skip
@@ -232,7 +232,7 @@ def are_equal(
             expected = np.concatenate([on_one_thread(np.matmul, x[i : i + step], b) for i in range(0, height, step)])
         else:
             with counters.unheard():
-                expected = matmul(x, w.T)
+                expected = matmul(x, w.T if is_view else b)
         for (i, j), gemm in zip(windows, gemms, strict=True):
             if gemm is None:
                 return False
