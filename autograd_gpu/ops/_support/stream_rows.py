@@ -110,7 +110,7 @@ class _Gradient:
 
     def __init__(self, array: Array, rows: int, own: int, step: int) -> None:
         tail = array.shape[array.ndim - own :]
-        self.shared, self.step = _is_shared(array, rows, own), step
+        self.shared, self.step, self.own = _is_shared(array, rows, own), step, own
         count = -(-rows // step) if self.shared else rows
         if own == 2 and array.ndim > 2 and array.strides[-2] > array.strides[-3]:  # as the array lies in memory
             self.rows = backend.empty(np, (tail[0], count, tail[1]), array.dtype).transpose(1, 0, 2)
@@ -120,12 +120,18 @@ class _Gradient:
 
     def block(self, i: int, j: int) -> Array:
         """Where to write the gradients of the rows i to j."""
-        return np.empty((j - i, *self.rows.shape[1:]), self.rows.dtype) if self.shared else self.rows[i:j]
+        if not self.shared:
+            return self.rows[i:j]
+        *planes, h = self.rows.shape[1:]
+        block = np.empty((*planes, j - i, h), self.rows.dtype)
+        return block.swapaxes(0, 1) if planes else block
 
     def add(self, i: int, block: Array) -> None:
         """Takes the block of the rows from i on, now written."""
         if self.shared:
-            self.rows[i // self.step] = backend.total(np, block, 0)
+            planes = [block] if self.own == 1 else streams.planes(block)
+            for total, plane in zip(np.atleast_2d(self.rows[i // self.step]), planes, strict=True):
+                total[...] = backend.total(np, plane, 0)
 
     def result(self, lead: tuple[int, ...]) -> Array:
         if self.shared:
@@ -143,12 +149,7 @@ def sum_of_rows(like: Array, grads: Array, own: int) -> Array:
     blocks = cpu_rows.Blocks(len(by_rows), like.shape[-1], streams.BLOCK)
     total = _Gradient(inner, len(by_rows), own, blocks.step)
 
-    def work(i: int, j: int) -> None:
-        block = total.block(i, j)
-        block[...] = by_rows[i:j]
-        total.add(i, block)
-
-    blocks.run(work)
+    blocks.run(lambda i, j: total.add(i, by_rows[i:j]))
     return total.result(()).reshape(like.shape)
 
 
