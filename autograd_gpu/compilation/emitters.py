@@ -21,7 +21,7 @@ from ..backend.cpu.pool import SMALLEST as LARGE
 from ..core.declare.op import RAW
 from ..ops.nn.class_indices import check_classes
 from ..ops.nn.linear_activation import ACTIVATIONS
-from .graph import RESULT, Call, FusedRule, Group, Node, Value
+from .graph import RESULT, Call, Group, Node, Value
 
 # By op: its ufunc, for arrays in float32 and float64 of one dtype, and numbers.
 UFUNCS = {
@@ -34,10 +34,6 @@ UFUNCS = {
 ACTIVATING: dict[str, tuple[str, float | None]] = {"relu": ("maximum", 0.0), "tanh": ("tanh", None)}
 PRODUCTS = frozenset(("gemm", "matmul", "mm", "linear"))
 SUMS = frozenset(("sum_to", "sum"))  # of a matrix over its rows, where they have an emitter
-# Ops whose results are new memory, which nobody else knows.
-FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
-                   "layer_jet", "layer_terms", "packed_codes", "packed_scaled", "unpacked"))
-FRESH_GRADIENTS = frozenset(("layer_jet", "layer_terms"))  # ops of which that holds for the results of the fused rules
 
 
 class Writer(Protocol):
@@ -82,13 +78,6 @@ class Emitter:
     scratch: Sequence[tuple[tuple[int, ...], np.dtype]] = field(default_factory=list)
     products: Sequence[tuple[int, ...]] = field(default_factory=list)
     threads: bool = False
-
-
-def is_fresh(node: Node) -> bool:
-    """Whether the results of an instruction are new memory, which nobody else knows."""
-    if isinstance(node, FusedRule):
-        return node.op in FRESH_GRADIENTS
-    return isinstance(node, Call) and node.op.name in FRESH
 
 
 def emitter_of(node: Node) -> Emitter | None:

@@ -23,8 +23,9 @@ from ..backend.formulas.native.runs import MOST_ARRAYS, Place
 from ..core.declare.op import ALWAYS
 from . import native_cross_entropy
 from .emitters import PRODUCTS, SUMS, UFUNCS, product_of
-from .graph import ARGUMENT, CAPTURED, CONSTANT, RESULT, Call, Group, Look, Node, SetGrad, Value
+from .graph import ARGUMENT, CAPTURED, CONSTANT, RESULT, Call, FusedRule, Group, Look, Node, SetGrad, Value
 from .names import identifier
+from .passes.plan import is_fresh
 
 FEWEST = 2  # instructions of a run
 
@@ -47,9 +48,11 @@ class Run:
         self.after: list[int] = []  # and behind it
         self.scratch: dict[str, str] = {}  # by name: the text for memory of its own
         self.checks: list[tuple[Value, int, int]] = []  # classes of a cross entropy, their number, that to ignore
-        self._collect(last_uses)
+        self.freed: list[Value] = []  # what is needed by instructions before the run alone
+        self.last_uses = last_uses
+        self._collect()
 
-    def _collect(self, last_uses: dict[int, list[Value]]) -> None:
+    def _collect(self) -> None:
         """Takes instructions as long as they fit."""
         program = self.program
         for i, node in enumerate(program.nodes[self.first :], self.first):
@@ -65,13 +68,20 @@ class Run:
             if not self._takes(i, node):
                 break
             self.end, self.count = i + 1, self.count + 1
-            if any(v.array.nbytes >= LARGE for v in last_uses.get(i, ())):
+            if any(v.array.nbytes >= LARGE for v in self.last_uses.get(i, ())):
                 break  # large memory is given back at its last use
         self._end_here()
 
     def _end_here(self) -> None:
         """Leaves out what comes behind the last instruction that was taken."""
         self.before, self.after = ([i for i in listed if i < self.end] for listed in (self.before, self.after))
+        self.freed = [v for i in self.before for v in self._freed_by(i)]
+
+    def _freed_by(self, i: int) -> list[Value]:
+        """What an instruction before the run reads last, and nothing in the run reads."""
+        others = [self.program.nodes[k] for k in range(self.first, i) if k not in self.before]
+        needed = {v for node in others for v in (*node.reads, *node.made())}
+        return [v for v in self.last_uses.get(i, ()) if v not in needed]
 
     def _is_made_once(self, node: Node) -> bool:
         return bool(node.outs) and node.outs[0] in self.program.made_once
@@ -236,7 +246,9 @@ class Run:
         node = self.program.nodes[i]
         if self.program.emitters[i] is not None:
             return all(u.array.flags.c_contiguous for u in (*node.reads, *node.outs))
-        return isinstance(node, Call) and node.op.contiguous and v in node.outs
+        return is_fresh(node) if isinstance(node, FusedRule) else (
+            isinstance(node, Call) and node.op.contiguous and v in node.outs
+        )  # fmt: skip
 
     def target(self, v: Value) -> Place:
         """Where a result is to be."""
@@ -294,6 +306,7 @@ class Run:
         program = self.program
         for i in self.before:
             program.instruction(i)
+        program.delete(self.freed)
         program.names.update(self.names)
         program.checks += self.checks
         for v, text in self.made.items():

@@ -21,7 +21,7 @@ from ..core.interpret.implementation import explained
 from ..core.tensor import wrap
 from . import graph
 from .effects import set_grad, write
-from .emitters import emitter_of, is_fresh, write_group
+from .emitters import emitter_of, write_group
 from .graph import ARGUMENT, CAPTURED, CONSTANT, GRAD, Value
 from .names import identifier, is_literal
 from .native_runs import Run, checking, may_have_runs, run_at
@@ -46,14 +46,13 @@ class Program:
         self, name: str, nodes: Sequence[graph.Node], parameters: Sequence[Value], returns: Sequence[Value],
         outside: Iterable[Value], shown: Collection[int], saved: Sequence[Value] | None = None,
     ) -> None:  # fmt: skip
-        self.nodes, self.returns = nodes, returns
+        self.nodes, self.returns, self._w = nodes, returns, Source()
         self._scope: dict[str, Any] = {
             "np": np, "asarray": np.asarray, "generic": np.generic, "row_major": row_major, "set_grad": set_grad,
             "write": write, "wrap": wrap, "RAW": RAW, "chained": chained,
         }  # fmt: skip
         self.names: dict[Value, str] = {}
         self._known: dict[int, str] = {}
-        self._w = Source()
         self._lines: dict[int, graph.Node] = {}
         self._sources: dict[str, dict[int, graph.Node]] = {}  # by text: the instructions of its lines
         self.written = {v.root for node in nodes for v in node.writes}
@@ -62,20 +61,18 @@ class Program:
         self._owners = {v.root: v for v in self._outside if v.kind in (ARGUMENT, CAPTURED, GRAD)}
         self._set: dict[int, tuple[Any, int]] = {}  # by root: the tensor whose `.grad` an instruction has made of it
         self._arguments = [v for v in parameters if v.kind == ARGUMENT]
-        emitters = [self._emitter_of(node) for node in nodes]
+        self.emitters = emitters = [self._emitter_of(node) for node in nodes]
         fixed = self.written | {v.root for v in (*self._outside, *parameters, *(saved or ()))}
-        fresh = {v for node in nodes if is_fresh(node) for v in node.outs}
-        self.plan = Plan(nodes, emitters, returns, fixed, fresh)
-        self.emitters, self.made_once = emitters, self._views_made_once()
+        self.plan = Plan(nodes, emitters, returns, fixed)
+        self.made_once = self._views_made_once()
         self._views: dict[str, str] = {}  # names and texts of views, which a frame has
-        self._products = [shape for emitter in emitters if emitter is not None for shape in emitter.products]
+        self._products = [shape for emitter in emitters if emitter for shape in emitter.products]
         self._groups = [n for n in nodes if isinstance(n, graph.Group) and type(n.outs[0].array) is np.ndarray]
         self._on_one_thread = any(emitter is not None and emitter.threads for emitter in emitters)
         self.makers = {v: i for i, node in enumerate(nodes) for v in node.made()}
         self._waiting, self._has_runs, self.has_row_runs = {id(node) for node in self._groups}, False, False
         self.checks: list[tuple[Value, int, int]] = []  # of the runs: classes, their number, and that to ignore
-        self._given = name, parameters, saved
-        self.run = self._write(*self._given)
+        self._given, self.run = (name, parameters, saved), self._write(name, parameters, saved)
 
     # ---- text --------------------------------------------------------------------------------------
 
@@ -126,11 +123,14 @@ class Program:
             else:
                 self.instruction(i)
             self._lines |= {n: self.nodes[i] for n in range(begin + 1, len(w.lines) + 1) if n not in self._lines}
-            dying = [self.names[v] for k in range(i, end) for v in last.get(k, ())
-                     if v not in self.made_once and self.plan.slot(v) is None]
-            if dying:
-                w(f"del {', '.join(dying)}")
+            self.delete([v for k in range(i, end) for v in last.get(k, ()) if run is None or v not in run.freed])
             w.depth = 1
+
+    def delete(self, values: Iterable[Value]) -> None:
+        """Writes the line that gives back the memory of values."""
+        dying = [self.names[v] for v in values if v not in self.made_once and self.plan.slot(v) is None]
+        if dying:
+            self._w(f"del {', '.join(dying)}")
 
     def instruction(self, i: int) -> None:
         """Writes instruction i."""

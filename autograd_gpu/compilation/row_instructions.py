@@ -52,6 +52,11 @@ def begun_by(node: Node) -> tuple[Value, Value] | None:
     return node.outs[min(len(node.outs) - 1, 1)], node.args[place]
 
 
+def workspace(node: Node) -> int:
+    """The bytes that an instruction needs for itself in eager code: of a layer, the gradients of a stream."""
+    return node.given[6].array.nbytes if isinstance(node, FusedRule) and node.name in INSTRUCTIONS else 0
+
+
 def emit_of(run: Run, node: Node) -> Emit:
     """How the steps of an instruction are written; Unfit if it has none, or none with the bits of eager code."""
     instruction = INSTRUCTIONS.get(node.name)
@@ -187,9 +192,9 @@ def _layer_gradients(run: Run, node: FusedRule) -> Emit:
     switch = pulled_natively(activation, parameters, dtype, bias is not None, form, 1, True)
     kernel, count = _native(run, switch, dtype), len(before.array)
     at, streams = [run.rows(v) for v in (saved, bias) if v is not None], [run.rows(before), run.rows(g)]
-    out, (pulled, text) = run.target_rows(ds), run.buffer((count, *saved.shape), over=before)
-    moved = list[tuple[Rows, Rows]]()
-    if dx is not None and stream.shape[1] == run.height:
+    moves, moved = dx is not None and stream.shape[1] == run.height, list[tuple[Rows, Rows]]()
+    out, (pulled, text) = run.target_rows(ds), run.buffer((count, *saved.shape), (before,) if moves else (before, g))
+    if moves:
         moved.append((_as_it_is(run, weight, 0, count), run.target_rows(dx, over=(g,))))
         run.counted.append((count * run.height, *weight.shape))
     _write_behind(run, (stream, weight, before), (None if moved else dx, dw), text)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import counters
-from ..backend.cpu import chains, large_products, pool
+from ..backend.cpu import large_products, pool
 from ..backend.formulas.native import runs
 from ..backend.formulas.native.layers import Rows, Scratch, Window, by_tasks, tasks
 from ..backend.formulas.native.loops import Unfit
@@ -24,23 +24,25 @@ from . import behind
 from .graph import Call, FusedRule, Group, Node, Value
 from .names import identifier
 from .native_runs import Run, waits
+from .passes.fuse import FEW_BYTES, MORE
 from .passes.plan import Slot
-from .row_instructions import Emit, begun_by, emit_of
+from .row_instructions import Emit, begun_by, emit_of, workspace
 
 
 class RowRun(Run):
     """The instructions from number `first` on that go through blocks of rows."""
 
     STATE = (*Run.STATE, "layers", "products", "slots", "nbytes", "held", "turned", "lines", "counted", "emits",
-             "lines_behind", "products_behind")  # fmt: skip
+             "lines_behind", "products_behind", "holders")  # fmt: skip
 
-    def _collect(self, last_uses: dict[int, list[Value]]) -> None:
+    def _collect(self) -> None:
         plan = self.program.plan
         self.layers = self.products = self.nbytes = 0
         self.slots = list[Slot]()
         self.placed = {plan.root_of(v) for slot in plan.placed for v in slot.values}  # roots of memory of the program
         self.slots_behind: list[Slot] = []  # where instructions behind the run put their results
         self.held = set[int]()  # roots of memory that is read behind the run, or as a whole by each block
+        self.holders: dict[str, Value] = {}  # by text of new memory: the value that it holds last
         self.turned: dict[Value, str] = {}  # by weight: the name of its transposed copy
         self.lines: list[str] = []  # before the call
         self.lines_behind: list[str] = []
@@ -50,6 +52,8 @@ class RowRun(Run):
         self.height, products = _products_ahead(self.program.nodes[self.first :])
         if not products:
             return
+        self.alive = plan.alive(self.program.nodes, self.first)
+        self.room = most_bytes(self.program) - sum(self.alive.values())
         self.tasks = _tasks(self.height, products)
         self.windows = tuple([window for task in self.tasks for window in task])
         for i, node in enumerate(self.program.nodes[self.first :], self.first):
@@ -72,13 +76,19 @@ class RowRun(Run):
             return False
         if any(slot.place >= 0 for slot in plan.scratch.get(i, ())):
             return False
+        read, made = {plan.root_of(v) for v in node.reads}, [v for v in node.made() if v not in plan.over]
+        new = sum([v.array.nbytes for v in made if plan.root_of(v) not in read])
         if all(map(self._is_there, node.reads)) and all(self._may_be_earlier(i, v) for v in node.made()):
             self.before.append(i)
+            freed = {plan.root_of(v) for v in self._freed_by(i) if plan.is_dead(i + 1, v)}
+            self.nbytes += new - sum([self.alive.get(root, 0) for root in freed])
+            self.alive |= {plan.root_of(v): v.array.nbytes for v in made if plan.root_of(v) not in read}
             return True
         # Memory of the program that it reads might be taken by a later instruction of the chain.
         if all(plan.root_of(v) not in self.placed or program.makers.get(v) in self.after for v in node.reads):
             self.after.append(i)
-            self.held |= {plan.root_of(v) for v in node.reads}
+            self.nbytes += new
+            self.held |= read
             self.slots_behind += [slot for v in node.made() if (slot := plan.slot(v)) is not None]
             return True
         return False
@@ -104,7 +114,7 @@ class RowRun(Run):
         emit = emit_of(self, node)
         for window in {j - i: (i, j) for i, j in self.windows}.values():
             emit(window, Scratch(0).of(0))  # Unfit if blocks of this size have no steps
-        if self.nbytes > chains.MOST_BYTES or len(self.arrays) > MOST_ARRAYS:
+        if self.nbytes > self.room or len(self.arrays) > MOST_ARRAYS:
             raise Unfit
         self.emits.append(emit)
 
@@ -153,15 +163,14 @@ class RowRun(Run):
                     return Rows(self._put_over(v, u), v.array)
         return Rows(self.target(v), v.array)
 
-    def buffer(self, shape: tuple[int, ...], over: Value) -> tuple[Rows, str]:
-        """Memory that this instruction writes and lines behind the run read, and its text: that of an operand, or new.
-
-        It has the dtype of the operand.
-        """
-        if over.shape == shape and self._is_free(over):
-            self.held.add(self.program.plan.root_of(over))
-            return self.rows(over), self._memory_of(over)
-        name, dtype = f"b{self.number}", over.dtype
+    def buffer(self, shape: tuple[int, ...], over: Sequence[Value]) -> tuple[Rows, str]:
+        """A stack that this instruction writes and lines behind the run read, and its text: in memory of an operand, or
+        new. It has the dtype of the operands."""
+        for u in over:
+            if u.shape[1:] == shape[1:] and len(u.array) >= shape[0] and self._is_free(u):
+                self.held.add(self.program.plan.root_of(u))
+                return Rows(self.place(u), u.array[: shape[0]]), f"{self._memory_of(u)}[:{shape[0]}]"
+        name, dtype = f"b{self.number}", over[0].dtype
         pooled, like = self.program.bind(pool.empty, "pooled"), np.empty(shape, dtype)
         self.lines.append(f"{name} = {pooled}({shape}, {self.program.bind(dtype, 'dtype')})")
         self.nbytes += like.nbytes
@@ -182,10 +191,28 @@ class RowRun(Run):
 
     def target(self, v: Value) -> Place:
         self._touch(v)
-        over = self.program.plan.over.get(v)
-        if over is not None and self.program.plan.root_of(over) in self.held:
+        plan, over = self.program.plan, self.program.plan.over.get(v)
+        if over is not None and plan.root_of(over) in self.held:
             raise Unfit
-        return super().target(v)
+        if over is None and plan.slot(v) is None:
+            over = next((u for u in self.holders.values() if self._may_follow(v, u)), None)
+            if over is not None:
+                return self._put_over(v, over)
+        at = super().target(v)
+        if v in self.made:
+            self.holders[self.names[v]] = v
+        return at
+
+    def _may_follow(self, v: Value, u: Value) -> bool:
+        """Whether a result may be put into memory of the run in which a value was that nothing reads any more."""
+        plan, alike = self.program.plan, (u.shape, u.dtype) == (v.shape, v.dtype)
+        return alike and plan.is_dead(self.number, u) and plan.root_of(u) not in self.held
+
+    def _put_over(self, v: Value, over: Value) -> Place:
+        at = super()._put_over(v, over)
+        if self.moved[v] in self.holders:
+            self.holders[self.moved[v]] = v
+        return at
 
     def _touch(self, v: Value) -> None:
         """Unfit where a block would overwrite rows that other blocks, or instructions behind the run, have yet to read.
@@ -202,8 +229,7 @@ class RowRun(Run):
             self.slots.append(slot)
 
     def _may_make(self, v: Value) -> bool:
-        if self.program.plan.root_of(v) not in self.program.plan.kept:
-            self.nbytes += v.array.nbytes
+        self.nbytes += v.array.nbytes
         return True
 
     def text(self, v: Value) -> str:
@@ -278,6 +304,11 @@ class RowRun(Run):
             self.scratch[name] = self._new_memory(elements, dtype)
             self._static(name)
         return by_tasks(functions)
+
+
+def most_bytes(program: Any) -> int:
+    """The bytes of results that may be alive at a time: little more than in the order of the instructions."""
+    return int(MORE * max(program.plan.peak(program.nodes, beside=workspace), FEW_BYTES))
 
 
 def while_shared_alike(run: Callable[..., Any], lines: Callable[..., Any]) -> Callable[..., Any]:

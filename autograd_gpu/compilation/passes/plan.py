@@ -8,17 +8,29 @@ of a run at most an eighth above that of the instructions in order, each result 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ...backend.cpu.pool import SMALLEST as LARGE
-from ..graph import RESULT, FusedRule, Node, Routine, SetGrad, Value
+from ..emitters import UFUNCS
+from ..graph import RESULT, Call, FusedRule, Node, Routine, SetGrad, Value
 
 GRAIN = 64  # bytes, to which places are rounded up
 LITTLE = 1 << 16  # bytes of a block that no peak forbids
+# Ops whose results are new memory, which nobody else knows.
+FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
+                   "layer_jet", "layer_terms", "packed_codes", "packed_scaled", "unpacked", "basic_index_backward"))
+FRESH_GRADIENTS = frozenset(("layer_jet", "layer_terms"))  # ops of which that holds for the results of the fused rules
+
+
+def is_fresh(node: Node) -> bool:
+    """Whether the results of an instruction are new memory, which nobody else knows."""
+    if isinstance(node, FusedRule):
+        return node.op in FRESH_GRADIENTS
+    return isinstance(node, Call) and node.op.name in FRESH
 
 
 @dataclass(eq=False)
@@ -47,14 +59,13 @@ class Plan:
     """The places of the results of instructions.
 
     emitters: for each instruction, what writes it into given memory, or None. returns: what the program returns.
-    fixed: the roots of memory that is from outside, or written to. fresh: the values that are new memory, which nobody
-    else knows, though no emitter makes them.
+    fixed: the roots of memory that is from outside, or written to.
     """
 
     def __init__(
-        self, nodes: Sequence[Node], emitters: Sequence[Any], returns: Iterable[Value], fixed: set[int],
-        fresh: set[Value],
-    ) -> None:  # fmt: skip
+        self, nodes: Sequence[Node], emitters: Sequence[Any], returns: Iterable[Value], fixed: set[int]
+    ) -> None:
+        fresh = {v for node in nodes if is_fresh(node) for v in node.outs}
         self.root = roots(nodes, fresh)
         self._fixed, self._fresh = {self.root.get(r, r) for r in fixed}, fresh
         self._apart = {v for node in nodes if isinstance(node, FusedRule) for v in node.outs if v in fresh}
@@ -127,6 +138,17 @@ class Plan:
         slot = self._slots.get(v)
         return slot if slot is not None and slot.place >= 0 else None
 
+    def is_dead(self, i: int, v: Value) -> bool:
+        """Whether instruction i and those behind it do not touch the memory of v."""
+        return self._last[self.root_of(v)] < i
+
+    def alive(self, nodes: Sequence[Node], i: int) -> dict[int, int]:
+        """The bytes of the results before instruction i that it, or one behind it, touches; by root of memory."""
+        sizes: dict[int, int] = {}
+        for v in [v for node in nodes[:i] for v in node.made() if v.kind == RESULT and not self.is_dead(i, v)]:
+            sizes.setdefault(self.root_of(v), v.array.nbytes)
+        return sizes
+
     def root_of(self, v: Value) -> int:
         """Identifies the memory of a value."""
         return self.root.get(v.root, v.root)
@@ -141,8 +163,13 @@ class Plan:
         kept = [v for node in nodes if isinstance(node, (SetGrad, Routine)) for v in (*node.reads, *node.made())]
         return {self.root_of(v) for v in (*returns, *kept)}
 
-    def peak(self, nodes: Sequence[Node], without: Iterable[int] = ()) -> int:
-        """The most bytes of results that are alive at a time, each in memory of its own until its last use."""
+    def peak(
+        self, nodes: Sequence[Node], without: Iterable[int] = (), beside: Callable[[Node], int] | None = None
+    ) -> int:
+        """The most bytes of results that are alive at a time, each in memory of its own until its last use.
+
+        beside: the bytes that an instruction needs for itself; with these, results may lie in the memory of an operand.
+        """
         left, most, alive = set(without), 0, 0
         dying: dict[int, int] = {}
         for i, node in enumerate(nodes):
@@ -151,9 +178,12 @@ class Plan:
                 if v.kind == RESULT and root not in left:
                     left.add(root)
                     size = -(-v.array.nbytes // GRAIN) * GRAIN
-                    alive += size
+                    if beside is not None and v in self.over:
+                        dying[i] -= size
+                    else:
+                        alive += size
                     dying[self._last[root]] = dying.get(self._last[root], 0) + size
-            most = max(most, alive)
+            most = max(most, alive + (0 if beside is None else beside(node)))
             alive -= dying.get(i, 0)
         return most
 
