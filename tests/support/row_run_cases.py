@@ -61,3 +61,11 @@ def network(sizes, activation="tanh", dtype=ag.float32, bias=True):
 
 def second(net, form=func.hessian, method="push", **options):
     return func.vmap(form(net, method=method, **options))
+
+
+def leaves(*tensors):
+    return [t.detach().requires_grad_() for t in tensors]
+
+
+def gradients(results, inputs, *arriving):
+    return ag.autograd.grad(results, inputs, grad_outputs=arriving, allow_unused=True)
