@@ -31,6 +31,7 @@ from ..backend.formulas.native.runs import Place
 from ..backend.formulas.native.switch import Kernel, Switch
 from ..core.declare.op import RAW
 from ..ops import layer_jets
+from ..ops._support.blocks import BLOCK
 from ..ops._support.layer_code import push_code, terms_code
 from ..ops._support.stream_rows import sum_of_rows
 from ..ops.jet_factors import pulled_natively
@@ -136,17 +137,18 @@ def _loop(run: Run, loop: tuple[int, int], operands: list[Rows]) -> Emit:
 def _gradient(run: Run, node: Call) -> Emit:
     """A product with the derivative of an activation. The sums for the bias need all rows."""
     (h, saved, bias), (dz, db) = (*node.args, None)[:3], node.outs
-    if not all(map(run.is_matrix, (h, saved, dz))) or h.dtype != saved.dtype:
-        raise Unfit
+    if not all(map(run.is_matrix, (h, saved, dz))) or h.dtype != saved.dtype or dz.array.size <= BLOCK:
+        raise Unfit  # eager code has another formula for few elements
     how = node.attributes
     kernel, numbers = _kernel(run, gradient_code(how["activation"], how["parameters"], saved.dtype), saved)
     at, shift = run.rows(saved), None if bias is None else run.rows(bias)
+    repeated = [(number, (0, 0), saved.dtype.itemsize) for number in numbers]
     arriving, out = run.rows(h), run.target_rows(dz, over=(h,))
-    run.writes_behind(db, column_sums, run.text_behind(dz))
+    run.line_behind(column_sums, run.text_behind(dz), v=db)
 
     def emit(window: Window, new: New) -> list[list[int]]:
         steps, operand = _shifted(run, at, shift, window, new)
-        listed = [arriving.of(window, run.height), operand, *numbers, out.of(window, run.height)]
+        listed = [arriving.of(window, run.height), operand, *repeated, out.of(window, run.height)]
         return steps + loops.over(kernel.native.loop, listed, out.shape_of(window), new)
 
     return emit
@@ -192,14 +194,16 @@ def _layer_gradients(run: Run, node: FusedRule) -> Emit:
     switch = pulled_natively(activation, parameters, dtype, bias is not None, form, 1, True)
     kernel, count = _native(run, switch, dtype), len(before.array)
     at, streams = [run.rows(v) for v in (saved, bias) if v is not None], [run.rows(before), run.rows(g)]
-    moves, moved = dx is not None and stream.shape[1] == run.height, list[tuple[Rows, Rows]]()
+    moved, moves = list[tuple[Rows, Rows]](), dx is not None and stream.shape[1] == run.height
+    if dw is not None:
+        run.text_behind(stream)  # whose memory stays
     out, (pulled, text) = run.target_rows(ds), run.buffer((count, *saved.shape), (before,) if moves else (before, g))
+    _write_behind(run, (stream, weight, before), (None if moves else dx, dw), text)
     if moves:
         moved.append((_as_it_is(run, weight, 0, count), run.target_rows(dx, over=(g,))))
         run.counted.append((count * run.height, *weight.shape))
-    _write_behind(run, (stream, weight, before), (None if moved else dx, dw), text)
     if db is not None:
-        run.writes_behind(db, sum_of_rows, run.text_behind(bias), run.text_behind(ds), "1")
+        run.line_behind(sum_of_rows, run.text_behind(bias), run.text_behind(ds), "1", v=db)
     run.layers += 1
 
     def emit(window: Window, new: New) -> list[list[int]]:
@@ -216,9 +220,9 @@ def _write_behind(run: Run, values: tuple[Value, ...], grads: tuple[Value | None
     """Writes the products that need all rows of the gradients `text` of a stream before an activation."""
     (stream, weight, before), (dx, dw), h = values, grads, values[2].shape[-1]
     if before.shape[1] != run.height:  # the same in all rows
-        text = run.line_behind("t", sum_of_rows, run.text_behind(before), text, "2")
+        text = run.line_behind(sum_of_rows, run.text_behind(before), text, "2")
     if dx is not None:
-        run.writes_behind(dx, RAW.gemm, text, run.text_behind(weight), "False", "False")
+        run.line_behind(RAW.gemm, text, run.text_behind(weight), "False", "False", v=dx)
     if dw is not None:
         k = stream.shape[-1]
         work = len(before.array) * before.shape[1] * weight.array.nbytes

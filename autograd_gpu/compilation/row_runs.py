@@ -33,7 +33,7 @@ class RowRun(Run):
     """The instructions from number `first` on that go through blocks of rows."""
 
     STATE = (*Run.STATE, "layers", "products", "slots", "nbytes", "held", "turned", "lines", "counted", "emits",
-             "lines_behind", "products_behind", "holders")  # fmt: skip
+             "lines_behind", "products_behind", "holders", "late", "temporaries")  # fmt: skip
 
     def _collect(self) -> None:
         plan = self.program.plan
@@ -47,6 +47,8 @@ class RowRun(Run):
         self.lines: list[str] = []  # before the call
         self.lines_behind: list[str] = []
         self.products_behind: list[behind.Product] = []
+        self.late = set[Value]()  # the results of these lines and products
+        self.temporaries: list[str] = []  # names of memory that lines behind the run read last
         self.counted: list[tuple[int, ...]] = []  # the shapes of the products of layers
         self.emits: list[Emit] = []
         self.height, products = _products_ahead(self.program.nodes[self.first :])
@@ -170,11 +172,16 @@ class RowRun(Run):
             if u.shape[1:] == shape[1:] and len(u.array) >= shape[0] and self._is_free(u):
                 self.held.add(self.program.plan.root_of(u))
                 return Rows(self.place(u), u.array[: shape[0]]), f"{self._memory_of(u)}[:{shape[0]}]"
-        name, dtype = f"b{self.number}", over[0].dtype
+        name, dtype = self._temporary("b"), over[0].dtype
         pooled, like = self.program.bind(pool.empty, "pooled"), np.empty(shape, dtype)
         self.lines.append(f"{name} = {pooled}({shape}, {self.program.bind(dtype, 'dtype')})")
         self.nbytes += like.nbytes
         return Rows(self._given(name), like), name
+
+    def _temporary(self, prefix: str) -> str:
+        """The name of memory that lines of this instruction behind the run read last."""
+        self.temporaries.append(f"{prefix}{self.first}_{self.number}")
+        return self.temporaries[-1]
 
     def _is_free(self, v: Value) -> bool:
         """Whether the memory of an operand of this instruction may be written to, row by row."""
@@ -184,7 +191,7 @@ class RowRun(Run):
         )  # fmt: skip
 
     def place(self, v: Value) -> Place:
-        if v not in self.names and not self._is_there(v):
+        if v in self.late or (v not in self.names and not self._is_there(v)):
             raise Unfit
         self._touch(v)
         return super().place(v)
@@ -243,29 +250,32 @@ class RowRun(Run):
     def text_behind(self, v: Value) -> str:
         """The text for a value in lines behind the run."""
         root = self.program.plan.root_of(v)
-        if root in self.placed:  # a later instruction might take its memory
+        if root in self.placed or v in self.late:  # a later instruction might take its memory; products come last
             raise Unfit
         self.held.add(root)
         return self.names.get(v) or self.text(v)
 
-    def line_behind(self, name: str, function: Callable[..., Any], *operands: str) -> str:
-        """The text for what function(*operands) gives behind the run."""
+    def line_behind(self, function: Callable[..., Any], *operands: str, v: Value | None = None) -> str:
+        """Lets a line behind the run make a result, or a temporary, from these operands; returns its name."""
+        name = self._temporary("t") if v is None else self._late(v)
         self.lines_behind.append(f"{name} = {self.program.bind(function, function.__name__)}({', '.join(operands)})")
         return name
 
-    def writes_behind(self, v: Value, function: Callable[..., Any], *operands: str) -> None:
-        """Lets a line behind the run make a result."""
-        self.names[v] = self.line_behind(identifier(v.name), function, *operands)
+    def _late(self, v: Value) -> str:
+        """The name of a result that is made behind the run."""
+        self.late.add(v)
+        name = self.names[v] = identifier(v.name)
+        return name
 
     def product_behind(self, v: Value, a: str, b: str, work: int) -> None:
         """Lets a line behind the run make a result, the product of matrices a, transposed, and b."""
-        self.names[v] = identifier(v.name)
-        self.products_behind.append(behind.of_gradients(self.program, self.names[v], a, b, work))
+        self.products_behind.append(behind.of_gradients(self.program, self._late(v), a, b, work))
 
     def _write_behind(self) -> None:
         for line in self.lines_behind:
             self.program.line(line)
-        products, late = [*self.products_behind], {v for i in self.after for v in self.program.nodes[i].made()}
+        products = [*self.products_behind]
+        late = self.late.union(*[self.program.nodes[i].made() for i in self.after])
         for i in [*self.after]:
             node = self.program.nodes[i]
             if late.isdisjoint(node.reads) and all(map(self._may_come_first, node.made())):
@@ -274,6 +284,8 @@ class RowRun(Run):
                     products.append(product)
                     self.after.remove(i)
         behind.write(self.program, products)
+        if self.temporaries:
+            self.program.line(f"del {', '.join(self.temporaries)}")
         super()._write_behind()
 
     def _may_come_first(self, v: Value) -> bool:

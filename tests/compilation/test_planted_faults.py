@@ -203,7 +203,7 @@ PLANTS = [
      "memory_of_programs"),
     ("autograd_gpu.compilation.passes.plan:Plan.last_uses", "**dict.fromkeys(self.kept, len(nodes))", "",
      "steps_by_hand"),
-    ("autograd_gpu.compilation.passes.plan:Plan.is_free_behind", "and (self._last[root] == i) ", "",
+    ("autograd_gpu.compilation.passes.plan:Plan.is_free_behind", "and (self._last[root] == i)", "",
      "memory_of_programs"),
 ]
 # What is refused elsewhere: where a test of it is, or why there is none.

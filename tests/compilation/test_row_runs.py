@@ -1,7 +1,5 @@
 """Layers of compiled second derivatives by blocks of rows: the bits of eager code, and what joins a run."""
 
-
-import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +8,21 @@ import pytest
 from compiled_groups import programs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_run_cases import (
+    ACTIVATIONS,
+    MATRIX,
+    ROWS,
+    STREAM,
+    WIDTH,
+    arrays,
+    chain,
+    jet,
+    layers_of,
+    network,
+    numbers,
+    same,
+    second,
+)
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, optim
@@ -18,82 +31,10 @@ from autograd_gpu.backend.formulas.native import layers, runs, switch
 from autograd_gpu.compilation import program, row_instructions, row_runs
 from autograd_gpu.nn.functional import linear
 from autograd_gpu.ops import layer_jets
-from autograd_gpu.ops.nn.linear_activation import all_parameters
 
-pytestmark = pytest.mark.cpu
-ROWS, WIDTH = 96, 16
-
-
-@pytest.fixture(autouse=True)
-def written(at_once, monkeypatch):
-    """Native code at once, and blocks of 12 rows on two cores; the runs by blocks of rows that programs have."""
-    pytest.importorskip("llvmlite", reason="needs the extra [native]")
-    if not switch.is_on() or not runs.are_there():
-        pytest.skip("native code is off")
-    monkeypatch.setattr(layer_jets, "LEAST_BYTES", 0)
-    monkeypatch.setattr(layer_jets, "FEWEST", 12)
-    monkeypatch.setattr(layers, "BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr(large_products, "are_shared", lambda: True)
-    monkeypatch.setattr(rows, "cores", lambda: 2)
-    listed, write = [], row_runs.RowRun.write
-    monkeypatch.setattr(row_runs.RowRun, "write", lambda self: (listed.append(self), write(self)))
-    return listed
-
-
-def numbers(*shapes, dtype=ag.float32):
-    """Tensors on the CPU, small enough for tanh."""
-    return [ag.randn(*shape, dtype=dtype, device="cpu") * 0.3 for shape in shapes]
-
-
-def jet(saved, stream, weight, bias=None, activation="tanh"):
-    """A layer of one tangent and one second derivative."""
-    how = {"activation": activation, "parameters": all_parameters(activation, {}), "d": 1, "groups": (((0, 0),),)}
-    return layer_jets.layer_jet(saved, stream, weight, bias, **how).after
-
-
-def arrays(results):
-    return [t.detach().numpy() for t in (results if isinstance(results, tuple) else (results,))]
-
-
-def same(f, *arguments, calls=4):
-    """A compiled function whose calls have the bits of eager code."""
-    expected, compiled = arrays(f(*arguments)), ag.compile(f)
-    for _ in range(calls):
-        for mine, other in zip(arrays(compiled(*arguments)), expected, strict=True):
-            np.testing.assert_array_equal(mine, other, strict=True)
-    assert compiled.counts.compiled == calls - 2
-    return compiled
-
-
-def chain(x, stream, layers):
-    """Layers with a weight and a bias each."""
-    for weight, bias in layers:
-        x = (linear(x, weight) + bias).tanh()
-        stream = jet(x, stream, weight)
-    return stream
-
-
-def layers_of(*sizes, dtype=ag.float32):
-    return [numbers((h, k), (h,), dtype=dtype) for k, h in itertools.pairwise(sizes)]
-
-
-STREAM, MATRIX = (1, ROWS, WIDTH), (ROWS, WIDTH)
-
+pytestmark = [pytest.mark.cpu, pytest.mark.usefixtures("written")]
 
 # ---- second derivatives of networks --------------------------------------------------------------------
-
-ACTIVATIONS = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "silu": nn.SiLU, "gelu": nn.GELU, "softplus": nn.Softplus}
-
-
-def network(sizes, activation="tanh", dtype=ag.float32, bias=True):
-    ag.manual_seed(0)
-    hidden = [part for k, h in itertools.pairwise(sizes[:-1])
-              for part in (nn.Linear(k, h, bias=bias), ACTIVATIONS[activation]())]
-    return nn.Sequential(*hidden, nn.Linear(*sizes[-2:])).to(dtype)
-
-
-def second(net, form=func.hessian, method="push", **options):
-    return func.vmap(form(net, method=method, **options))
 
 
 @pytest.mark.parametrize("dtype", [ag.float32, ag.float64])
