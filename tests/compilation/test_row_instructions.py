@@ -1,7 +1,7 @@
 """Single instructions by blocks of rows, and the gradients of layers: the bits of eager code, whatever reads what."""
 
 import pytest
-from row_run_cases import MATRIX, ROWS, WIDTH, gradients, jet, leaves, numbers, same
+from row_run_cases import MATRIX, ROWS, WIDTH, gradients, jet, leaves, network, numbers, same, second
 
 import autograd_gpu as ag
 from autograd_gpu.compilation import row_runs
@@ -97,3 +97,20 @@ def test_sums_for_the_bias(written, activation, rows):
         return out, (out + gradient.dbias).exp(), gradient.dbias.cumsum(0), linear(out, weight)
 
     same(f, *numbers((rows, WIDTH), (rows, WIDTH)))
+
+
+# ---- gradients of layers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("height", [1, 2, 12, 13])
+def test_few_rows(written, height, outputs):
+    """Of a first layer, whose gradients for the input nobody needs; with one row, too, whose stream is no row."""
+    net, x = network((3, WIDTH, outputs), "silu", ag.float64, bias=False), ag.randn(height, 3, dtype=ag.float64)
+
+    def f(x):
+        hessian = second(net)(x)
+        return hessian.detach(), *gradients((hessian**2).mean(), list(net.parameters())[:-1])
+
+    same(f, x)
+    assert [bool(run.late) for run in written][-1:] == [True]

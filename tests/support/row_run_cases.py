@@ -68,4 +68,4 @@ def leaves(*tensors):
 
 
 def gradients(results, inputs, *arriving):
-    return ag.autograd.grad(results, inputs, grad_outputs=arriving, allow_unused=True)
+    return ag.autograd.grad(results, inputs, grad_outputs=arriving or None, allow_unused=True)
