@@ -34,7 +34,9 @@ def strides_of(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of an operand of a loop over this shape."""
     if array.size == 1:
         return (0,) * len(shape)
-    return array.strides if array.shape == shape else np.broadcast_to(array, shape).strides  # 0 also where sizes are 1
+    if array.shape == shape and shape[-1] > 1:  # one row is none that repeats; one column may be
+        return array.strides
+    return np.broadcast_to(array, shape).strides
 
 
 def dense(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
