@@ -36,7 +36,7 @@ PRODUCTS = frozenset(("gemm", "matmul", "mm", "linear"))
 SUMS = frozenset(("sum_to", "sum"))  # of a matrix over its rows, where they have an emitter
 # Ops whose results are new memory, which nobody else knows.
 FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
-                   "layer_jet", "layer_terms", "packed_codes", "packed_scaled", "unpacked"))
+                   "layer_jet", "layer_linear", "layer_terms", "packed_codes", "packed_scaled", "unpacked"))
 
 
 class Writer(Protocol):

@@ -20,6 +20,7 @@ from ..backend.cpu.matmul import matmul
 from ..backend.formulas.native import loops, runs
 from ..backend.formulas.native.layers import (
     Layer,
+    Linear,
     Rows,
     Scratch,
     Terms,
@@ -39,7 +40,7 @@ from .names import identifier
 from .native_runs import Run
 from .passes.plan import Slot
 
-PRODUCTS = {"linear": 1, "layer_jet": 2, "layer_terms": 1}  # by op: the place of the weight
+PRODUCTS = {"linear": 1, "layer_jet": 2, "layer_linear": 1, "layer_terms": 1}  # by op: the place of the weight
 Emit = Callable[[Window, New], list[list[int]]]  # the steps of an instruction for a block of rows
 
 
@@ -109,6 +110,8 @@ class RowRun(Run):
             raise Unfit
         if isinstance(node, Call) and node.op.name == "layer_jet":
             emit = self._layer(node)
+        elif isinstance(node, Call) and node.op.name == "layer_linear":
+            emit = self._linear(node)
         elif isinstance(node, Call) and node.op.name == "layer_terms":
             emit = self._terms(node)
         elif isinstance(node, Group):
@@ -169,6 +172,12 @@ class RowRun(Run):
         layer = Layer(kernel, numbers, a, b, c, self._rows(saved), None if bias is None else self._rows(bias),
                       self._target(after))
         return lambda window, new: layer.steps(window, self.height, new)
+
+    def _linear(self, node: Call) -> Emit:
+        stream, weight = node.args
+        linear = Linear(None, (), *self._begin(stream, weight, node.outs[0], 0, turned=True))
+        self.layers += 1
+        return lambda window, new: linear.steps(window, self.height, new)
 
     def _terms(self, node: Call) -> Emit:
         (adjoint, weight, saved, tangents, bias), (arrived, left, out), how = node.args, node.outs, node.attributes

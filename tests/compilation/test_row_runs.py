@@ -147,7 +147,7 @@ def test_adjoints_are_pulled_back(written, activation, outputs, dtype):
         return hessian, *ag.autograd.grad((hessian**2).sum(), list(net.parameters()), allow_unused=True)[:-1]
 
     same(f, ag.randn(50, 2, dtype=dtype, device="cpu"))
-    assert sum(run.layers for run in written) > 2
+    assert max(run.layers for run in written) >= 5  # on the way forward, and back
 
 
 def test_the_lines_of_a_run_are_shown(written):

@@ -116,12 +116,16 @@ class _Sweep:
         if layer is not None and not plan.firsts.isdisjoint(plan.steps[n + 1].outputs):
             self.layers[step.outputs[0]] = layer
             return Backward(None, functools.partial(pull_batched, step.call))
-        self.chain.run()
         if curved and step.is_elementwise:
             t = incoming[step.live[0]]
             if needed:
+                self.chain.run()
                 tangents[step.outputs[0]] = elementwise_jet(step, t, form._replace(groups=()))
             return _elementwise(step, t, form, self.examples)
+        if layer is not None:  # only the activation behind it needs the tangents, on the way back
+            tangents[step.outputs[0]] = RECORD.layer_linear(layer.stream, layer.weight)
+            return Backward(None, functools.partial(pull_batched, step.call))
+        self.chain.run()
         pushed = push_batched(step.call, incoming, form.d)
         tangents.update(zip(step.outputs, pushed, strict=True))
         terms = _of_any(step, incoming, pushed, form, self.examples) if curved else None
