@@ -19,6 +19,7 @@ from ..backend.cpu import chains, large_products, numpy_ops
 from ..backend.cpu.matmul import matmul
 from ..backend.formulas.native import loops, runs
 from ..backend.formulas.native.layers import (
+    SHARED_BYTES,
     Layer,
     Linear,
     Rows,
@@ -376,11 +377,11 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[Call]]:
 
 
 def _tasks(height: int, products: Sequence[Call]) -> list[list[Window]]:
-    nbytes = max([sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]])
-                  for node in products]) // height
+    nbytes = [sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]]) for node in products]
     weight = max([node.args[PRODUCTS[node.op.name]].array.size for node in products])
-    shared = height * nbytes >= layer_jets.LEAST_BYTES and large_products.are_shared()
-    return tasks(height, nbytes, weight, shared)
+    of_layers = sum([n for n, node in zip(nbytes, products, strict=True) if node.op.name != "linear"])
+    many = max(nbytes) >= layer_jets.LEAST_BYTES or of_layers >= SHARED_BYTES
+    return tasks(height, max(nbytes) // height, weight, many and large_products.are_shared())
 
 
 def row_run_at(program: Any, first: int, last_uses: dict[int, list[Value]]) -> RowRun | None:

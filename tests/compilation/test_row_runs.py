@@ -278,6 +278,15 @@ def test_products_that_cores_share_are_a_run(written, activation, dtype):
     assert all(run.products < 4 for run in written[1:])
 
 
+@pytest.mark.parametrize(("least", "count"), [(0, 4), (1 << 22, 1)])
+def test_cores_share_many_small_layers(written, monkeypatch, least, count):
+    """As eager code does, in whose NumPy code each of them has one block."""
+    monkeypatch.setattr(layer_jets, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(row_runs, "SHARED_BYTES", least)
+    same(second(network((2, WIDTH, WIDTH, WIDTH, 1)), method="pull"), ag.randn(ROWS, 2, device="cpu"))
+    assert [len(run.tasks) for run in written] == [count]
+
+
 @pytest.mark.parametrize("reason", ["one product", "small", "one core"])
 def test_other_products_are_no_run_of_rows(written, monkeypatch, reason):
     if reason == "small":

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...cpu import rows
+from ...cpu import large_products
 from . import runs
-from .layers import Part, Rows, Scratch, by_tasks, tasks
+from .layers import SHARED_BYTES, Part, Rows, Scratch, by_tasks, tasks
 from .loops import Unfit
 from .runs import MOST_ARRAYS, Place
 
@@ -49,8 +49,9 @@ class _Run:
 
     def __init__(self, layers: Sequence[Part], steps: Sequence[int]) -> None:
         height = layers[0].before.shape[1]
-        weight = max([0 if x.b is None else x.b.size for x in layers])
-        parts = tasks(height, max([x.row_bytes() for x in layers]), weight, min(steps) < height)
+        weight, nbytes = max([0 if x.b is None else x.b.size for x in layers]), [x.row_bytes() for x in layers]
+        many = large_products.are_shared() and height * sum(nbytes) >= SHARED_BYTES
+        parts = tasks(height, max(nbytes), weight, many or min(steps) < height)
         windows = [window for task in parts for window in task]
         if not all(x.fits(step, windows) for x, step in zip(layers, steps, strict=True)):
             raise Unfit
@@ -86,7 +87,7 @@ _MOST_RUNS = 256
 
 def compute(layers: Sequence[Described], steps: Sequence[int]) -> bool | None:
     """Whether native code has computed layers, whose blocks have so many rows in NumPy code; None if it may later."""
-    key = rows.cores(), *steps, *[layer.kind for layer in layers]
+    key = large_products.sharing(), *steps, *[layer.kind for layer in layers]
     known = _RUNS.get(key, 0)
     if type(known) is int:
         if len(_RUNS) >= _MOST_RUNS:

@@ -28,6 +28,7 @@ BLOCK_BYTES = 1 << 19  # of what a layer reads and writes in a block of rows: ha
 # OpenBLAS' AVX-512 kernels pack the weight in products of more multiply-adds. Blocks of fewer rows avoid that; if they
 # cannot, packing for each block takes longer than the cache saves.
 SMALL_PRODUCT, SMALL_WEIGHT = 10**6, 1 << 12
+SHARED_BYTES = 1 << 22  # of what all layers read and write, from which on cores share them: 0.1 ms
 TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
 LEAST_TRIED, MOST_TRIALS = 1 << 10, 64  # numbers of the smallest block that are compared, in so many trials at most

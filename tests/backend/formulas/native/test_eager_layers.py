@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, profiler
-from autograd_gpu.backend.cpu import chains, rows
+from autograd_gpu.backend.cpu import chains, large_products, rows
 from autograd_gpu.backend.formulas.native import eager_layers, layers, runs, switch
 from autograd_gpu.ops import layer_jets
 
@@ -129,6 +129,22 @@ def test_layers_with_blocks_of_other_sizes_run_in_one_call(calls, monkeypatch):
                 assert np.array_equal(mine, other)
         assert calls == numbers
         calls.clear()
+
+
+@pytest.mark.parametrize(("least", "limited", "count"), [(0, False, 3), (0, True, 1), (1 << 22, False, 1)])
+def test_cores_share_many_small_layers(calls, monkeypatch, least, limited, count):
+    """Each of which has one block in NumPy code; not where BLAS is limited to one thread."""
+    net, x, counts = compiled_network("pull"), ag.randn(50, 2), []
+    monkeypatch.setattr(layer_jets, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(eager_layers, "SHARED_BYTES", least)
+    monkeypatch.setattr(large_products, "are_shared", lambda: not limited)
+    monkeypatch.setattr(eager_layers, "by_tasks", lambda tasks: counts.append(len(tasks)) or layers.by_tasks(tasks))
+    expected = without_native_code(second, net, x, "pull")
+    for _ in range(4):
+        for mine, other in zip(second(net, x, "pull"), expected, strict=True):
+            assert np.array_equal(mine, other)
+    assert calls == [6]
+    assert counts == [count]
 
 
 def test_products_are_counted_as_in_numpy_code(calls):
