@@ -9,7 +9,7 @@ import numpy as np
 from ..backend.arrays.dtypes import HALF
 from .graph import Call, Group, Node
 
-PUT_OFF = frozenset(("layer_jet", "layer_terms"))
+PUT_OFF = frozenset(("layer_jet", "layer_linear", "layer_terms"))
 
 
 def end_of_chain(program: Any, first: int) -> int:

@@ -19,6 +19,7 @@ from ..backend.formulas import jets
 from ..backend.formulas.native import loops
 from ..backend.formulas.native.layers import (
     Layer,
+    Linear,
     Rows,
     Terms,
     Window,
@@ -40,7 +41,8 @@ from .graph import Call, FusedRule, Group, Node, Value
 
 Emit = Callable[[Window, New], list[list[int]]]  # the steps of an instruction for a block of rows
 Run = Any  # a RowRun
-PRODUCTS = {"linear": 1, "gemm": 1, "layer_jet": 2, "layer_terms": 1}  # by op: the place of the weight
+# By op: the place of the weight.
+PRODUCTS = {"linear": 1, "gemm": 1, "layer_jet": 2, "layer_linear": 1, "layer_terms": 1}
 
 
 def begun_by(node: Node) -> tuple[Value, Value] | None:
@@ -166,6 +168,13 @@ def _layer(run: Run, node: Call) -> Emit:
     layer = Layer(kernel, numbers, a, b, c, run.rows(saved), None if bias is None else run.rows(bias),
                   run.target_rows(after))
     return lambda window, new: layer.steps(window, run.height, new)
+
+
+def _layer_linear(run: Run, node: Call) -> Emit:
+    stream, weight = node.args
+    linear = Linear(None, (), *_begin(run, stream, weight, node.outs[0], 0, turned=True))
+    run.layers += 1
+    return lambda window, new: linear.steps(window, run.height, new)
 
 
 def _terms(run: Run, node: Call) -> Emit:
@@ -319,6 +328,6 @@ def _shifted(
 
 INSTRUCTIONS: dict[str, Callable[..., Emit]] = {
     "linear": _linear, "gemm": _gemm, "group": _group, "add": _add, "smooth_grad": _gradient,
-    "piecewise_linear_grad": _gradient, "layer_jet": _layer, "layer_terms": _terms,
+    "piecewise_linear_grad": _gradient, "layer_jet": _layer, "layer_linear": _layer_linear, "layer_terms": _terms,
     "layer_jet.fused": _layer_gradients,
 }  # fmt: skip

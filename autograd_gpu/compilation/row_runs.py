@@ -16,7 +16,7 @@ import numpy as np
 from ..backend import counters
 from ..backend.cpu import large_products, pool
 from ..backend.formulas.native import runs
-from ..backend.formulas.native.layers import Rows, Scratch, Window, by_tasks, tasks
+from ..backend.formulas.native.layers import SHARED_BYTES, Rows, Scratch, Window, by_tasks, tasks
 from ..backend.formulas.native.loops import Unfit
 from ..backend.formulas.native.runs import MOST_ARRAYS, Place
 from ..ops import layer_jets
@@ -359,11 +359,12 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[tuple[Node, Value]
 
 
 def _tasks(height: int, products: Sequence[tuple[Node, Value]]) -> list[list[Window]]:
-    nbytes = max([sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]])
-                  for node, _ in products]) // height
+    nbytes = [sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]])
+              for node, _ in products]  # fmt: skip
     weight = max([weight.array.size for _, weight in products])
-    shared = height * nbytes >= layer_jets.LEAST_BYTES and large_products.are_shared()
-    return tasks(height, nbytes, weight, shared)
+    of_layers = sum([n for n, (node, _) in zip(nbytes, products, strict=True) if node.name.startswith("layer")])
+    many = max(nbytes) >= layer_jets.LEAST_BYTES or of_layers >= SHARED_BYTES
+    return tasks(height, max(nbytes) // height, weight, many and large_products.are_shared())
 
 
 def row_run_at(program: Any, first: int, last_uses: dict[int, list[Value]]) -> RowRun | None:

@@ -6,20 +6,23 @@ A block goes through the product and the pass behind it on one core and stays in
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..backend import counters
-from ..backend.arrays.dtypes import HALF
-from ..backend.cpu import chains, large_products, pool, streams
+from ..backend.arrays.dtypes import FULL_FLOATS, HALF
+from ..backend.cpu import chains, large_products, pool
 from ..backend.cpu import rows as cpu_rows
 from ..backend.cpu.blas import readable
 from ..backend.cpu.matmul import matmul
-from ..backend.formulas.native.layers import GRAIN, Layer, Part, Terms
-from ..core.extend import RAW, SAME, added, aligned, defop
+from ..backend.formulas.native.eager_layers import Described, stacked
+from ..backend.formulas.native.layers import GRAIN
+from ..core.extend import MULTILINEAR, RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
+from ._support.layer_kinds import JetKind, LinearKind, TermsKind
 from .jet_factors import factors
 from .jets import (
     argument,
@@ -58,13 +61,13 @@ def _rows_first(F, stream):
 
 
 def _check(saved, stream, weight, activation, d, groups):
-    """RuntimeError if the inputs do not fit together."""
+    """RuntimeError if inputs of these shapes do not fit together."""
     _check_bends("layer_jet", activation)
-    fit = stream.ndim == saved.ndim + 1 and weight.shape == (saved.shape[-1], stream.shape[-1])
-    if not (fit and len(stream) in (d, d + len(groups)) and _lead_fits(stream, saved)):
+    fit = len(stream) == len(saved) + 1 and weight == (saved[-1], stream[-1])
+    if not (fit and stream[0] in (d, d + len(groups)) and _lead_fits(stream, saved)):
         raise RuntimeError(f"layer_jet needs saved (..., h), a stream (S, ..., k) of {d} or {d + len(groups)} rows S, "
                            f"with the same leading dimensions or those 1, and a weight (h, k), got shapes "
-                           f"{saved.shape}, {stream.shape}, {weight.shape}")
+                           f"{saved}, {stream}, {weight}")
 
 
 def _check_bends(name, activation):
@@ -74,12 +77,12 @@ def _check_bends(name, activation):
 
 def _lead_fits(stream, saved):
     """Whether the stream has the leading dimensions of `saved`, or the same value in all of them."""
-    return stream.shape[1:-1] in (saved.shape[:-1], (1,) * (saved.ndim - 1))
+    return stream[1:-1] in (saved[:-1], (1,) * (len(saved) - 1))
 
 
 def _composed(xp, saved, stream, weight, bias=None, *, activation, d, groups, parameters=()):
     """As two ops: on CUDA, and of half types."""
-    _check(saved, stream, weight, activation, d, groups)
+    _check(saved.shape, stream.shape, weight.shape, activation, d, groups)
     before, how = RAW.linear(stream, weight, None), {"activation": activation, "parameters": parameters}
     jet = RAW.activation_jet(saved, _rows_last(RAW, before), bias, d=d, groups=groups, **how)
     return before, _rows_first(RAW, jet)
@@ -89,71 +92,61 @@ def _layer(xp, saved, stream, weight, bias=None, *, activation, d, groups, param
     if stream.dtype in HALF:
         return _composed(xp, saved, stream, weight, bias, activation=activation, d=d, groups=groups,
                          parameters=parameters)
-    _check(saved, stream, weight, activation, d, groups)
-    lead, h, height = saved.shape[:-1], saved.shape[-1], math.prod(saved.shape[:-1])
-    after = pool.empty((d + len(groups), *lead, h), stream.dtype)
-    product = Product(stream, weight.T, height)
-    s, y, z = saved.reshape(height, h), product.by_rows, after.reshape(len(after), height, h)
-    joined = push_code(activation, parameters, stream.dtype, d, groups, len(stream))
-
-    def work(i: int, j: int) -> None:
-        product.compute(i, j)
-        at = argument(s[i:j], bias)
-        if joined is not None:
-            joined[0]([at, *y[:, i:j]], joined[1], [*z[:, i:j]])
-        else:
-            f1, f2 = factors(at, activation, parameters, 2)
-            streams.push_block(f1, f2, y[:, i:j].swapaxes(0, 1), z[:, i:j].swapaxes(0, 1), d, groups)
-
-    code = _native(joined, stream.dtype)
-    part = None if code is None else Layer(*code, *product.operands, y, s, bias, z)
-    by_blocks(height, product.nbytes + after.nbytes, work, part)
+    kind = _jet_kind(saved.shape, stream.shape, weight.shape, None if bias is None else bias.shape, stream.dtype,
+                     activation, parameters, d, groups)
+    after = pool.empty((d + len(groups), *saved.shape), stream.dtype)
+    product = Product(stream, weight.T, kind.height)
+    s = saved if saved.ndim == 2 else saved.reshape(kind.height, saved.shape[-1])
+    part = kind.described((saved, stream, weight, bias), (*product.operands, product.out, s, bias, after))
+    by_blocks(kind.height, product.nbytes + after.nbytes, functools.partial(kind.work, product, s, bias, after), part)
     return product.out, after
 
 
-def _native(joined: Any, dtype: Any) -> tuple[Any, tuple[Any, ...]] | None:
-    """The native code of a layer that is put off, and its numbers; None where there is none (yet)."""
-    kernel = joined[0].kernel(dtype) if joined is not None and chains.puts_off() else None
-    return None if kernel is None else (kernel, joined[1][: kernel.numbers])
+@functools.lru_cache(256)
+def _jet_kind(saved, stream, weight, bias, dtype, activation, parameters, d, groups):
+    _check(saved, stream, weight, activation, d, groups)
+    code = push_code(activation, parameters, dtype, d, groups, stream[0])
+    return JetKind(saved, dtype, code, (activation, parameters, d, groups))
 
 
 class Product:
-    """a @ b for a (n, ..., k): computed by blocks of `height` rows, or at once.
+    """a @ b for a (n, ..., k): computed by blocks of `height` rows, or at once. `out` has the dimensions of a.
 
-    At once, if `a` is the same in all rows, or if it is large: blocks pack b anew for each of the n matrices. `out` has
-    the dimensions of a; `by_rows` is it, or a view, as (n, height, h).
+    At once, if `a` is the same in all rows, or if it is large: blocks pack b anew for each of the n matrices.
     """
 
     def __init__(self, a: Array, b: Array, height: int) -> None:
-        shape, tail = (len(a), math.prod(a.shape[1:-1])), (*a.shape[:-1], b.shape[1])
-        self.a, self.b, self.nbytes = a.reshape(*shape, a.shape[-1]), readable(b), 0
+        self.a, self.height, self.nbytes = a, height, 0
         large = a.nbytes >= LARGE_BYTES
-        if shape[1] == height and not large:
-            self.out = pool.empty(tail, a.dtype)
-            self.nbytes = a.nbytes + self.out.nbytes
-            if b.size <= MOST_TURNED:
-                self.b = np.ascontiguousarray(b)
-            if counters.ACTIVE:
-                counters.matmul((math.prod(shape), *b.shape))
-        else:
+        if large or math.prod(a.shape[1:-1]) != height:
             if large:
                 chains.run_all()  # what computes a
-            self.out = matmul(a.reshape(math.prod(shape), a.shape[-1]), self.b).reshape(tail)
-        out = self.out.reshape(*shape, b.shape[1])
-        self.by_rows = out if shape[1] == height else np.broadcast_to(out, (len(out), height, out.shape[2]))
+            self.b = readable(b)
+            self.out = matmul(a.reshape(-1, a.shape[-1]), self.b).reshape(*a.shape[:-1], b.shape[1])
+            return
+        self.b = np.ascontiguousarray(b) if b.size <= MOST_TURNED else readable(b)
+        self.out = pool.empty((*a.shape[:-1], b.shape[1]), a.dtype)
+        self.nbytes = a.nbytes + self.out.nbytes
+        if counters.ACTIVE:
+            counters.matmul((len(a) * height, *b.shape))
 
     @property
-    def operands(self) -> tuple[Array | None, Array]:
-        """a, or None if the product is there already, and b."""
-        return self.a if self.nbytes else None, self.b
+    def by_rows(self) -> Array:
+        """`out`, or a view, as (n, height, h)."""
+        return stacked(self.out, self.height)
+
+    @property
+    def operands(self) -> tuple[Array | None, Array | None]:
+        """a and b; None if the product is there already."""
+        return (self.a, self.b) if self.nbytes else (None, None)
 
     def compute(self, i: int, j: int) -> None:
         """Computes the rows from i to j."""
         if self.nbytes:
-            np.matmul(self.a[:, i:j], self.b, out=self.by_rows[:, i:j])
+            np.matmul(stacked(self.a, self.height)[:, i:j], self.b, out=self.by_rows[:, i:j])
 
 
-def by_blocks(height: int, nbytes: int, work: cpu_rows.Work, part: Part | None = None) -> None:
+def by_blocks(height: int, nbytes: int, work: cpu_rows.Work, part: Described | None = None) -> None:
     """Calls work(start, stop) for blocks of `height` rows of streams of so many bytes; of many on all cores."""
     chains.run(height, block_rows(height, nbytes), nbytes, work, part)
 
@@ -226,12 +219,57 @@ class layer_jet:
     jvp, batch = _layer_jvp, _layer_batch
 
 
+# ---- a linear function alone ---------------------------------------------------------------------------
+
+
+def _linear_composed(xp, stream, weight):
+    """As `linear`: on CUDA, and of half types."""
+    return RAW.linear(stream, weight, None)
+
+
+def _linear(xp, stream, weight):
+    if stream.dtype not in FULL_FLOATS:
+        return _linear_composed(xp, stream, weight)
+    if stream.ndim < 2 or weight.ndim != 2 or weight.shape[1] != stream.shape[-1]:
+        raise RuntimeError(f"layer_linear needs a stream (S, ..., k) and a weight (h, k), got shapes {stream.shape}, "
+                           f"{weight.shape}")
+    kind = _linear_kind(stream.shape, weight.shape, stream.dtype)
+    product = Product(stream, weight.T, kind.height)
+    part = kind.described((stream, weight), (*product.operands, product.out))
+    if product.nbytes:
+        by_blocks(kind.height, product.nbytes, product.compute, part)
+    return product.out
+
+
+@functools.lru_cache(256)
+def _linear_kind(stream, weight, dtype):
+    return LinearKind(stream, dtype)
+
+
+@defop
+class layer_linear:
+    """stream @ weightᵀ as `layer_jet` computes it, for an activation behind it whose results have no stream.
+
+    >>> from autograd_gpu.ops.layer_jets import layer_linear
+    >>> layer_linear(ag.ones(1, 2, 3), ag.ones(1, 3))
+    tensor([[[3.],
+             [3.]]])
+    """
+
+    forward, cuda = _linear, _linear_composed
+    def grad_stream(F, g, weight): return F.gemm(g, weight, False, False)
+    def grad_weight(F, g, stream): return F.gemm(rows(F, g), rows(F, stream), True, False)
+    types = SAME
+    jvp = MULTILINEAR
+    def batch(F, n, batched, stream, weight): return batch_linear(F, n, (*batched, False), stream, weight, None)
+
+
 # ---- adjoints ------------------------------------------------------------------------------------------
 
 
 def _terms_composed(xp, adjoint, weight, saved, tangents, bias=None, *, activation, parameters=()):
     """As several ops: on CUDA, and of half types."""
-    _check_terms(adjoint, weight, saved, tangents, activation)
+    _check_terms(adjoint.shape, weight.shape, saved.shape, tangents.shape, activation)
     f1, f2, _ = derivatives(RAW, argument(saved, bias), activation, parameters)
     arrived = RAW.matmul(adjoint, weight)
     a = RAW.expand(arrived, (len(arrived), *saved.shape))
@@ -239,49 +277,37 @@ def _terms_composed(xp, adjoint, weight, saved, tangents, bias=None, *, activati
 
 
 def _check_terms(adjoint, weight, saved, tangents, activation):
-    """RuntimeError if the inputs do not fit together."""
+    """RuntimeError if inputs of these shapes do not fit together."""
     _check_bends("layer_terms", activation)
-    fit = adjoint.ndim == tangents.ndim == saved.ndim + 1 and tangents.shape[-1] == saved.shape[-1]
-    fit = fit and weight.shape == (adjoint.shape[-1], saved.shape[-1])
+    fit = len(adjoint) == len(tangents) == len(saved) + 1 and tangents[-1] == saved[-1]
+    fit = fit and weight == (adjoint[-1], saved[-1])
     if not (fit and _lead_fits(adjoint, saved) and _lead_fits(tangents, saved)):
         raise RuntimeError(f"layer_terms needs adjoints (o, ..., k), a weight (k, h), saved (..., h) and tangents "
-                           f"(d, ..., h), got shapes {adjoint.shape}, {weight.shape}, {saved.shape}, {tangents.shape}")
+                           f"(d, ..., h), got shapes {adjoint}, {weight}, {saved}, {tangents}")
 
 
 def _terms(xp, adjoint, weight, saved, tangents, bias=None, *, activation, parameters=()):
     if adjoint.dtype in HALF:
         return _terms_composed(xp, adjoint, weight, saved, tangents, bias, activation=activation,
                                parameters=parameters)
-    _check_terms(adjoint, weight, saved, tangents, activation)
-    lead, h, o, d = saved.shape[:-1], saved.shape[-1], len(adjoint), len(tangents)
-    height = math.prod(lead)
-    left, out = pool.empty((o, *lead, h), saved.dtype), pool.empty((*lead, o, d, d), saved.dtype)
-    product = Product(adjoint, weight, height)
-    s, target = saved.reshape(height, h), out.reshape(height, o, d, d)
-    a, z = product.by_rows, left.reshape(o, height, h)
-    t = np.broadcast_to(tangents.reshape(d, math.prod(tangents.shape[1:-1]), h), (d, height, h))
-
-    joined, ones = terms_code(activation, parameters, saved.dtype, o, d), np.ones(h, saved.dtype)
-
-    def work(i: int, j: int) -> None:
-        product.compute(i, j)
-        at = argument(s[i:j], bias)
-        if joined is None:
-            f1, f2 = factors(at, activation, parameters, 2)
-            np.multiply(a[:, i:j], f1, out=z[:, i:j])
-            streams.local_block(a[:, i:j].swapaxes(0, 1), f2, t[:, i:j].swapaxes(0, 1), target[i:j])
-            return
-        terms = streams.scratch(o * d * (d + 1) // 2, at.shape, at.dtype)
-        joined[0]([at, *a[:, i:j], *t[:, i:j]], joined[1], [*z[:, i:j], *terms])
-        for k in range(o):
-            for p in range(d):
-                for q in range(p, d):
-                    target[i:j, k, p, q] = target[i:j, k, q, p] = np.dot(terms.pop(0), ones)
-
-    code = _native(joined, saved.dtype)
-    part = None if code is None else Terms(*code, *product.operands, a, s, bias, t, ones, z, target)
-    by_blocks(height, product.nbytes + left.nbytes + t.nbytes, work, part)
+    dtype, (*lead, h), o, d = saved.dtype, saved.shape, len(adjoint), len(tangents)
+    kind = _terms_kind(adjoint.shape, weight.shape, saved.shape, tangents.shape, None if bias is None else bias.shape,
+                       dtype, activation, parameters)
+    left, out = pool.empty((o, *lead, h), dtype), pool.empty((*lead, o, d, d), dtype)
+    product = Product(adjoint, weight, kind.height)
+    s, nbytes = saved if saved.ndim == 2 else saved.reshape(kind.height, h), product.nbytes + left.nbytes
+    part = kind.described((adjoint, weight, saved, tangents, bias),
+                          (*product.operands, product.out, s, bias, tangents, kind.ones, left, out))
+    by_blocks(kind.height, nbytes + d * saved.nbytes,
+              functools.partial(kind.work, product, s, bias, tangents, left, out), part)  # fmt: skip
     return product.out, left, out
+
+
+@functools.lru_cache(256)
+def _terms_kind(adjoint, weight, saved, tangents, bias, dtype, activation, parameters):
+    _check_terms(adjoint, weight, saved, tangents, activation)
+    code = terms_code(activation, parameters, dtype, adjoint[0], tangents[0])
+    return TermsKind(saved, dtype, code, (activation, parameters))
 
 
 def _terms_back(local, slopes, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):

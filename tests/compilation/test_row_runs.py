@@ -100,7 +100,7 @@ def test_adjoints_are_pulled_back(written, activation, outputs, dtype):
         return hessian, *ag.autograd.grad((hessian**2).sum(), list(net.parameters()), allow_unused=True)[:-1]
 
     same(f, ag.randn(50, 2, dtype=dtype, device="cpu"))
-    assert sum(run.layers for run in written) > 2
+    assert max(run.layers for run in written) >= 5  # on the way forward, and back
 
 
 def test_the_lines_of_a_run_are_shown(written):
@@ -230,6 +230,15 @@ def test_products_that_cores_share_are_a_run(written, activation, dtype):
         assert [(run.layers, run.products, len(run.tasks)) for run in written] == [(0, 4, 4)]
         same(network((3, 30, 20, 10, 4), activation, dtype), x)
     assert all(run.products < 4 for run in written[1:])
+
+
+@pytest.mark.parametrize(("least", "count"), [(0, 4), (1 << 22, 1)])
+def test_cores_share_many_small_layers(written, monkeypatch, least, count):
+    """As eager code does, in whose NumPy code each of them has one block."""
+    monkeypatch.setattr(layer_jets, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(row_runs, "SHARED_BYTES", least)
+    same(second(network((2, WIDTH, WIDTH, WIDTH, 1)), method="pull"), ag.randn(ROWS, 2, device="cpu"))
+    assert [len(run.tasks) for run in written] == [count]
 
 
 @pytest.mark.parametrize("reason", ["one product", "small", "one core"])

@@ -14,7 +14,7 @@ from autograd_gpu.backend.cpu import rows
 from autograd_gpu.core.declare.op import RECORD
 from autograd_gpu.ops import layer_jets
 from autograd_gpu.ops.jets import activation_jet, local_terms
-from autograd_gpu.ops.layer_jets import layer_jet, layer_terms
+from autograd_gpu.ops.layer_jets import layer_jet, layer_linear, layer_terms
 from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS, by_result
 
 pytestmark = pytest.mark.cpu
@@ -89,6 +89,13 @@ def test_adjoints_and_terms_are_several_ops(seed, activation, o, d, height, with
     same(results, (arrived, whole * f1, terms), inputs)
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 99), st.integers(1, 3), st.sampled_from([1, 11, 40]))
+def test_a_linear_function_of_a_stream(seed, rows, height):
+    stream, weight = numbers(seed, (rows, height, 2), (3, 2))
+    same([layer_linear(stream, weight)], [ag.linear(stream, weight)], [stream, weight])
+
+
 # ---- in second derivatives -----------------------------------------------------------------------------
 
 
@@ -134,7 +141,7 @@ def test_hessian_and_its_gradients(activation, method):
 
 
 @pytest.mark.parametrize(("method", "counts"), [
-    ("push", {"layer_jet": 3}), ("pull", {"layer_jet": 2, "layer_terms": 3}),
+    ("push", {"layer_jet": 3, "layer_linear": 0}), ("pull", {"layer_jet": 2, "layer_linear": 1, "layer_terms": 3}),
 ])
 def test_a_network_is_layers(method, counts):
     net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(),
@@ -205,7 +212,7 @@ def test_without_a_graph_they_stay_two_ops(method):
     expected = func.vmap(func.hessian(net, method=method))(x)
     with profiler.profile() as prof, ag.no_grad():
         result = func.vmap(func.hessian(net, method=method))(x)
-    assert not {"layer_jet", "layer_terms"} & {event.name for event in prof.events()}
+    assert not {"layer_jet", "layer_linear", "layer_terms"} & {event.name for event in prof.events()}
     np.testing.assert_allclose(result.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-6)
 
 

@@ -6,11 +6,13 @@ arrays that are to be written hold nothing: until `Chain.run` the thread may mak
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from ..formulas.native.layers import Part, compute
+from ..formulas.native.eager_layers import Described, compute
 from . import blas, rows
 
 MOST_BYTES = 1 << 25  # of the arrays of works that are put off: what is freed in between is freed late
@@ -18,34 +20,48 @@ MOST_BYTES = 1 << 25  # of the arrays of works that are put off: what is freed i
 _OPEN: dict[int, Chain] = {}  # by thread
 
 
+class PutOff(NamedTuple):
+    """A work, in blocks of `step` rows. `part` is what it does, for native code."""
+
+    step: int
+    work: rows.Work
+    part: Described | None
+
+
 class Chain:
-    """The works that have been put off, in blocks of `step` of `count` rows."""
+    """The works on `count` rows that have been put off."""
 
     def __init__(self) -> None:
-        self.count = self.step = self.nbytes = 0
-        self.works: list[rows.Work] = []
-        self.parts: list[Part | None] = []  # for each work
+        self.count = self.nbytes = 0
+        self.works: list[PutOff] = []
 
-    def put_off(self, count: int, step: int, nbytes: int, work: rows.Work, part: Part | None) -> None:
-        """Lets a work run behind the others; at once if its blocks are others, or if the arrays are large."""
-        if (count, step) != (self.count, self.step):
+    def put_off(self, count: int, nbytes: int, work: PutOff) -> None:
+        """Lets a work run behind the others; at once if its rows are others, or if the arrays are large."""
+        if count != self.count:
             self.run()
-            self.count, self.step = count, step
+            self.count = count
         self.works.append(work)
-        self.parts.append(part)
         self.nbytes += nbytes
         if self.nbytes > MOST_BYTES:
             self.run()
 
     def run(self) -> None:
-        """Runs what was put off."""
-        works, parts = self.works, [part for part in self.parts if part is not None]
-        self.works, self.parts, self.nbytes = [], [], 0
-        if works and not (len(parts) == len(works) and compute(parts, self.step)):
-            _run(self.count, self.step, works)
+        """Runs what was put off: native code in one, or each part of it that has blocks of the same size."""
+        works, self.works, self.nbytes = self.works, [], 0
+        if works and not (by_native_code := _computed(works)):
+            for step, group in itertools.groupby(works, lambda work: work.step):
+                some = [*group]
+                if by_native_code is None or len(some) == len(works) or not _computed(some):
+                    _run(self.count, step, [work.work for work in some])
 
 
-def _run(count: int, step: int, works: list[rows.Work]) -> None:
+def _computed(works: Sequence[PutOff]) -> bool | None:
+    """Whether native code has computed works; None if there may be some later."""
+    parts = [work.part for work in works if work.part is not None]
+    return compute(parts, [work.step for work in works]) if len(parts) == len(works) else False
+
+
+def _run(count: int, step: int, works: Sequence[rows.Work]) -> None:
     def block(start: int, stop: int) -> None:
         for work in works:
             work(start, stop)
@@ -53,7 +69,7 @@ def _run(count: int, step: int, works: list[rows.Work]) -> None:
     blas.on_one_thread(rows.in_blocks, count, step, block)
 
 
-def run(count: int, step: int, nbytes: int, work: rows.Work, part: Part | None = None) -> None:
+def run(count: int, step: int, nbytes: int, work: rows.Work, part: Described | None = None) -> None:
     """Calls work(start, stop) for blocks of rows, on all cores; put off if this thread has a chain.
 
     `part` says what the work does, for native code that takes its place.
@@ -62,7 +78,7 @@ def run(count: int, step: int, nbytes: int, work: rows.Work, part: Part | None =
     if chain is None:
         _run(count, step, [work])
     else:
-        chain.put_off(count, step, nbytes, work, part)
+        chain.put_off(count, nbytes, PutOff(step, work, part))
 
 
 def puts_off() -> bool:

@@ -22,7 +22,8 @@ GRAIN = 64  # bytes, to which places are rounded up
 LITTLE = 1 << 16  # bytes of a block that no peak forbids
 # Ops whose results are new memory, which nobody else knows.
 FRESH = frozenset((*UFUNCS, "gemm", "matmul", "mm", "linear", "tanh_grad", "relu_grad", "relu", "bias_activation",
-                   "layer_jet", "layer_terms", "packed_codes", "packed_scaled", "unpacked", "basic_index_backward"))
+                   "layer_jet", "layer_linear", "layer_terms", "packed_codes", "packed_scaled", "unpacked",
+                   "basic_index_backward"))
 FRESH_GRADIENTS = frozenset(("layer_jet", "layer_terms"))  # ops of which that holds for the results of the fused rules
 
 

@@ -184,9 +184,9 @@ def call(F: Any, op: OpDef, inputs: Sequence[Any], attributes: dict[str, Any]) -
 
 def _are_aligned(batched: Sequence[bool], inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:
     """Whether no input has more dimensions than each batched one, without the batch dimension."""
-    ranks = [(rank(x, b), b) for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape")]
-    most = max([r for r, _ in ranks])
-    return all(r == most for r, b in ranks if b)
+    ranks = [rank(x, b) if hasattr(x, "shape") else 0 for x, b in zip(inputs, batched, strict=True)]
+    most = max(ranks)
+    return most == min([r for r, b in zip(ranks, batched, strict=True) if b])
 
 
 def _are_batched(batched: Sequence[bool], inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:

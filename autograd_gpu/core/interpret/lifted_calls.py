@@ -23,10 +23,10 @@ def run_lifted(op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...]) -> T
     """The result of a call in two levels without other modes; None if they must get it one after the other."""
     tape, level = MODES.stack
     as_it_is = op.as_it_is
-    if level.tapes != (tape,) or as_it_is is None or not op.is_plain or op.types in (ANY, EACH) or MODES.forward_off:
+    if as_it_is is None or not op.is_plain or op.types in (ANY, EACH) or level.tapes != (tape,) or MODES.forward_off:
         return None
-    dtype, home, values, flags = None, None, [], []
-    for name, x in zip(op.inputs, args, strict=True):
+    dtype, home, values, flags = None, None, list[Any](), list[bool]()
+    for x in args:
         flag = type(x) is Batched and x._level is level
         value = x._value if flag else x
         kind = type(value)
@@ -37,7 +37,7 @@ def run_lifted(op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...]) -> T
                 dtype, home = array.dtype, device
             elif array.dtype is not dtype or (device is not home and device != home):
                 return None
-        elif not ((kind is float and op.numbers) or (value is None and name in op.optional)):
+        elif not ((kind is float and op.numbers) or (value is None and op.inputs[len(values)] in op.optional)):
             return None
         flags.append(flag)
         values.append(value)

@@ -131,7 +131,7 @@ class Taping(Interpreter):
         if places is not None and is_differentiable(call := Call(op, args, attributes, (out,))):
             self._keep(call, places, [place := self.add(out)])
             self.lifted.add(place)
-            if out._fn is not None:
+            if (node := out._fn) is not None and node.keeps_output:
                 share_with_saved_outputs(call.outs)
         return out
 
@@ -168,15 +168,8 @@ class Taping(Interpreter):
 
     def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
         """Those of tensors that may be written to: not of one from inference mode, where `reverse` cannot run."""
-        versions = []
-        for x in (*call.inputs, *call.outs):
-            if isinstance(x, Tensor):
-                storage = x._storage
-                if storage is None:
-                    versions.append((x, 0))
-                elif not (self.reverse and storage is INFERENCE_STORAGE):
-                    versions.append((x, storage.version))
-        return versions
+        return [(x, 0 if (storage := x._storage) is None else storage.version) for x in (*call.inputs, *call.outs)
+                if isinstance(x, Tensor) and not (self.reverse and x._storage is INFERENCE_STORAGE)]
 
     def _sees(self) -> bool:
         """Whether calls are kept now. Sets the grad mode of what lies below, which the caller restores."""

@@ -103,20 +103,36 @@ class Facts:
             taped = tape.calls[n]
             self.needs.append((not self.firsts.isdisjoint(taped.outputs), not self.seconds.isdisjoint(taped.outputs)))
             self.dying.append([p for p in dict.fromkeys(taped.inputs) if self.last[p] == number and p not in outs])
-        # The steps that are a product with a weight, whose result nobody reads but the activation of the next step.
-        self.layers = {number for number in range(len(self.steps) - 1) if self._begins_layer(number, tape, outs)}
+        # The steps that are a product with a weight: the one before an activation, and the one behind it, where nobody
+        # else reads what is between.
+        self.layers, self.joins = set[int](), set[int]()
+        for number in range(len(self.steps) - 1):
+            if self._is_read_by_next(number, tape, outs):
+                if self._is_product(number, tape) and self._is_layered(number + 1, tape):
+                    self.layers.add(number)
+                if self._is_layered(number, tape) and self._is_product(number + 1, tape):
+                    self.joins.add(number + 1)
         # The number of elements of the largest value that depends on x.
         self.widest = max([x.numel() for n, *_ in self.steps for x in tape.calls[n].call.outs], default=0)
         self.costs: dict[Any, Any] = {}  # of cost.py
 
-    def _begins_layer(self, number: int, tape: Taping, outs: Sequence[Place | None]) -> bool:
-        (n, live, _, _), (after, _, curved, activates) = self.steps[number : number + 2]
-        product, behind = tape.calls[n], tape.calls[after]
-        place = product.outputs[0]
-        if not takes_rows(product.call, live) or self.readers.get(place) != 1 or place in outs:
-            return False
-        is_next = behind.inputs[0] == place and curved and activates
-        return is_next and product.call.inputs[1].ndim == 2
+    def _is_product(self, number: int, tape: Taping) -> bool:
+        n, live, _, _ = self.steps[number]
+        call = tape.calls[n].call
+        return takes_rows(call, live) and call.inputs[1].ndim == 2
+
+    def _is_read_by_next(self, number: int, tape: Taping, outs: Sequence[Place | None]) -> bool:
+        """Whether the result of a step is the input 0 of the next one, and nobody else's."""
+        (n, *_), (after, *_) = self.steps[number : number + 2]
+        place = tape.calls[n].outputs[0]
+        return tape.calls[after].inputs[0] == place and self.readers.get(place) == 1 and place not in outs
+
+    def _is_layered(self, number: int, tape: Taping) -> bool:
+        """Whether a step is an activation with a second derivative, which saves a value of the result's shape."""
+        n, live, curved, activates = self.steps[number]
+        call = tape.calls[n].call
+        activation = activation_of(call, live) if curved and activates else None
+        return activation is not None and activation.saved.shape == call.outs[0].shape
 
 
 _KNOWN: dict[Any, Facts] = {}  # by structure
@@ -153,7 +169,7 @@ class Plan:
     def __init__(self, tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> None:
         facts = _facts_of(tape, outs, jacobian)
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
-        self.layers, self.widest, self.costs = facts.layers, facts.widest, facts.costs
+        self.layers, self.joins, self.widest, self.costs = facts.layers, facts.joins, facts.widest, facts.costs
         self.needs, self.dying = facts.needs, facts.dying
         self.steps: list[Step] = []
         for n, live, curved, activates in facts.steps:

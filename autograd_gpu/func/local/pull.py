@@ -12,10 +12,9 @@ Where the examples of vmap lie along the first dimensions of all values, the sum
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...backend.cpu.chains import Chain, chained
 from ...core.declare.jvp_rules import added
@@ -26,13 +25,13 @@ from .plan import Form, Plan, Step
 from .push import (
     Layer,
     elementwise_jet,
-    is_layered,
     layer_of,
     mirrored,
     own_seconds,
     picked,
     puts_off,
     summed,
+    takes_layers,
     through,
 )
 from .second_derivative import (
@@ -40,23 +39,11 @@ from .second_derivative import (
     pull_batched,
     push_batched,
     slopes,
-    takes_rows,
 )
 
 Tangents = dict[Place | None, Any]
 # From the adjoints of a call's results, (o, *shape) or None, to <a_o, D[t_i, t_j]>, (*examples, o, d * d or groups).
 Contraction = Callable[[list[Any]], Tensor | None]
-
-
-class Backward(NamedTuple):
-    """A step's part of the sweep back: from the adjoints of its results to its terms, and to those of its inputs.
-
-    Of an activation on the CPU `join` is both, and the product behind it: from the adjoints of that and its weight.
-    """
-
-    terms: Contraction | None
-    pull: Callable[[list[Any], Sequence[bool]], Sequence[Any]]
-    join: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
 
 
 def pull(
@@ -69,7 +56,7 @@ def pull(
     examples: how many first dimensions of each value are examples. out_seeds: the adjoints of the outputs.
     """
     with chained(puts_off()) as chain:
-        sweep = _Sweep(plan, dict(seeds.items()), form, places, examples, chain)
+        sweep = _Sweep(plan, dict(seeds.items()), form, examples, chain)
         backward = [sweep.forward(n) for n in range(len(plan.steps))]
         adjoints: dict[Place | None, Any] = {}
         for seed, place in zip(out_seeds, places, strict=True):
@@ -90,100 +77,103 @@ def pull(
 class _Sweep:
     """The steps of `pull`, and what they share."""
 
-    def __init__(
-        self, plan: Plan, tangents: Tangents, form: Form, places: Sequence[Place | None], examples: int, chain: Chain
-    ) -> None:
-        self.plan, self.tangents, self.form, self.places = plan, tangents, form, places
+    def __init__(self, plan: Plan, tangents: Tangents, form: Form, examples: int, chain: Chain) -> None:
+        self.plan, self.tangents, self.form, self.firsts = plan, tangents, form, form._replace(groups=())
         self.examples, self.chain = examples, chain
+        self.takes_layers = takes_layers(tangents.values())
         self.layers: dict[Place | None, Layer] = {}  # by the place of the product, whose tangents are not there yet
         # Terms of the result: of layers, of all pairs, which are computed when the chain has run; and of other steps.
         self.local: list[Tensor] = []
         self.terms: list[Tensor | None] = []
 
-    def forward(self, n: int) -> Backward:
-        """Adds the tangents of a step's results, where they are needed; returns its part of the sweep back."""
-        plan, form, tangents, step = self.plan, self.form, self.tangents, self.plan.steps[n]
+    def forward(self, n: int) -> Bent | Contraction | None:
+        """Adds the tangents of a step's results, where they are needed; returns what it adds on the way back."""
+        plan, tangents, step = self.plan, self.tangents, self.plan.steps[n]
         if (layer := self.layers.pop(step.inputs[0], None)) is not None:
-            tangents[step.inputs[0]], tangents[step.outputs[0]] = through(layer, form._replace(groups=()))
-            return _elementwise(step, tangents[step.inputs[0]], form, self.examples)
+            tangents[step.inputs[0]], tangents[step.outputs[0]] = through(layer, self.firsts)
+            return Bent(step, tangents[step.inputs[0]], self.form, self.examples)
         incoming: list[Any] = [tangents.get(place) for place in step.inputs]
-        has_tangents = any(t is not None for t in incoming)
-        needed = has_tangents and not plan.firsts.isdisjoint(step.outputs)
-        curved = has_tangents and step.has_second_derivative
-        if not (curved or needed):
-            return Backward(None, functools.partial(pull_batched, step.call))
-        layer = None if curved else layer_of(plan, n, incoming[0])
-        if layer is not None and not plan.firsts.isdisjoint(plan.steps[n + 1].outputs):
-            self.layers[step.outputs[0]] = layer
-            return Backward(None, functools.partial(pull_batched, step.call))
-        self.chain.run()
+        needed, curved = plan.needs[n][0], step.has_second_derivative
+        if not (needed or curved) or all(t is None for t in incoming):
+            return None
         if curved and step.is_elementwise:
             t = incoming[step.live[0]]
             if needed:
-                tangents[step.outputs[0]] = elementwise_jet(step, t, form._replace(groups=()))
-            return _elementwise(step, t, form, self.examples)
-        pushed = push_batched(step.call, incoming, form.d)
+                self.chain.run()
+                tangents[step.outputs[0]] = elementwise_jet(step, t, self.firsts)
+            return Bent(step, t, self.form, self.examples)
+        if self.takes_layers and n in plan.layers and (layer := layer_of(plan, n, incoming[0])) is not None:
+            if plan.needs[n + 1][0]:
+                self.layers[step.outputs[0]] = layer
+            else:  # only the activation behind it needs the tangents, on the way back
+                tangents[step.outputs[0]] = RECORD.layer_linear(layer.stream, layer.weight)
+            return None
+        self.chain.run()
+        pushed = push_batched(step.call, incoming, self.form.d)
         tangents.update(zip(step.outputs, pushed, strict=True))
-        terms = _of_any(step, incoming, pushed, form, self.examples) if curved else None
-        return Backward(terms, functools.partial(pull_batched, step.call))
+        return _of_any(step, incoming, pushed, self.form, self.examples) if curved else None
 
-    def back(self, n: int, backward: Sequence[Backward], adjoints: dict[Place | None, Any]) -> None:
+    def back(
+        self, n: int, backward: Sequence[Bent | Contraction | None], adjoints: dict[Place | None, Any]
+    ) -> None:  # fmt: skip
         """Pulls the adjoints of a step's results back to its inputs, or, of a product, of the activation before it."""
         plan, step, own = self.plan, self.plan.steps[n], backward[n]
         grads = [adjoints.pop(place, None) for place in step.outputs]
         if all(g is None for g in grads):
             return
-        if self._joins(n) and (join := backward[n - 1].join) is not None:
-            pulled, terms = join(grads[0], step.call.inputs[1])
-            self.local.append(terms)
-            if (place := plan.steps[n - 1].inputs[0]) in plan.seconds:
-                if place in adjoints:
-                    self.chain.run()
-                adjoints[place] = added(adjoints.get(place), pulled)
-            return
+        if self.takes_layers and n in plan.joins:
+            before = backward[n - 1]
+            if isinstance(before, Bent) and before.is_layered():
+                self._join(before, grads[0], step.call.inputs[1], adjoints)
+                return
         self.chain.run()
-        if own.terms is not None:
-            self.terms.append(own.terms(grads))
+        if own is not None:
+            self.terms.append(own.terms(grads) if isinstance(own, Bent) else own(grads))
         need = [place in plan.seconds for place in step.inputs]
-        if any(need):
-            for place, g in zip(step.inputs, own.pull(grads, need), strict=True):
+        if True in need:
+            pulled = own.pull(grads, need) if isinstance(own, Bent) else pull_batched(step.call, grads, need)
+            for place, g in zip(step.inputs, pulled, strict=True):
                 adjoints[place] = added(adjoints.get(place), g)
 
-    def _joins(self, n: int) -> bool:
-        """Whether step n is a product with a weight, and the only reader of the result of the step before."""
-        step = self.plan.steps[n]
-        if not n or not takes_rows(step.call, step.live) or step.call.inputs[1].ndim != 2:
-            return False
-        place = step.inputs[0]
-        alone = self.plan.readers[place] == 1 and place not in self.places
-        return alone and self.plan.steps[n - 1].outputs[0] == place
+    def _join(self, bent: Bent, adjoint: Tensor, weight: Tensor, adjoints: dict[Place | None, Any]) -> None:
+        """Pulls adjoints through a product and the activation before it."""
+        pulled, terms = bent.join(adjoint, weight)
+        self.local.append(terms)
+        if (place := bent.step.inputs[0]) in self.plan.seconds:
+            if place in adjoints:
+                self.chain.run()
+            adjoints[place] = added(adjoints.get(place), pulled)
 
 
-def _elementwise(step: Step, t: Tensor, form: Form, examples: int) -> Backward:
-    slope: list[Tensor] = []  # the first derivative, which both functions use
+class Bent:
+    """A step that is a function of each element with a second derivative, on the way back; t: tangents of its input."""
 
-    def terms(adjoints: list[Any]) -> Tensor | None:
-        first, second = slopes(step.call, step.live)
-        slope.append(first)
+    def __init__(self, step: Step, t: Tensor, form: Form, examples: int) -> None:
+        self.step, self.t, self.form, self.examples = step, t, form, examples
+        self.slope: Tensor | None = None  # the first derivative, which `terms` finds and `pull` uses
+
+    def terms(self, adjoints: list[Any]) -> Tensor | None:
+        self.slope, second = slopes(self.step.call, self.step.live)
         if second is None:
             return None
-        a, factors = _by_example(adjoints[0], examples), _flat(second, examples)
-        return _of_groups(RECORD.local_terms(a, factors, _by_example(t, examples)), form)
+        a, factors = _by_example(adjoints[0], self.examples), _flat(second, self.examples)
+        return _of_groups(RECORD.local_terms(a, factors, _by_example(self.t, self.examples)), self.form)
 
-    def pull(adjoints: list[Any], need: Sequence[bool]) -> Sequence[Any]:
-        own = adjoints[0] * slope.pop()
+    def pull(self, adjoints: list[Any], need: Sequence[bool]) -> Sequence[Any]:
+        """The adjoints of its inputs, after `terms`."""
+        own, self.slope = adjoints[0] * self.slope, None
         return [own if needed else None for needed in need]
 
-    activation, out = step.activation, step.call.outs[0]
-    if activation is None or not is_layered(activation, out) or out.ndim != 1 + examples:
-        return Backward(terms, pull)
+    def is_layered(self) -> bool:
+        """Whether its results are vectors, one for each example."""
+        return len(self.step.call.outs[0]._array.shape) == 1 + self.examples
 
-    def join(adjoint: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        joined = RECORD.layer_terms(adjoint, weight, activation.saved, t, activation.bias, activation=activation.name,
-                                    parameters=activation.parameters)
+    def join(self, adjoint: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The adjoints of its input and its terms, from the adjoints of the product behind it."""
+        act: Any = self.step.activation
+        joined = RECORD.layer_terms(adjoint, weight, act.saved, self.t, act.bias, activation=act.name,
+                                    parameters=act.parameters)
         return joined.left, joined.terms
-
-    return Backward(terms, pull, join)
 
 
 def _flat(x: Tensor, lead: int) -> Tensor:

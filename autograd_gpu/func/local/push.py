@@ -11,7 +11,7 @@ So a linear call is one product for the whole stream. A part that is zero, or no
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,7 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
     """The streams of the places `outs` that have one. `seeds` are the tangents of the inputs, (d, *shape)."""
     streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
     layers: dict[Place | None, Layer] = {}  # by the place of the product, whose stream is not there yet
+    begins = plan.layers if takes_layers(seeds.values()) else ()
     with chained(puts_off()) as chain:
         for n, (step, (firsts, seconds), dying) in enumerate(zip(plan.steps, plan.needs, plan.dying, strict=True)):
             incoming = [streams.get(place) for place in step.inputs]
@@ -75,7 +76,7 @@ def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Plac
                 streams[step.outputs[0]] = Stream(through(layer, form)[1], form.d, len(form.groups))
             elif (firsts or seconds) and any(s is not None for s in incoming):
                 head = incoming[0]
-                if firsts and head is not None and (layer := layer_of(plan, n, head.tensor)) is not None:
+                if firsts and n in begins and head and (layer := layer_of(plan, n, head.tensor)) is not None:
                     layers[step.outputs[0]] = layer
                 else:
                     chain.run()
@@ -106,25 +107,26 @@ class Layer(NamedTuple):
     activation: Activation
 
 
-def layer_of(plan: Plan, n: int, stream: Any) -> Layer | None:
-    """The layer that step n begins, with the stream (S, *shape) of its input; None unless it is computed as one."""
-    if n not in plan.layers:
+def layer_of(plan: Plan, n: int, stream: Tensor) -> Layer | None:
+    """The layer that step n begins, with the stream (S, *shape) of its input; None if it has other leading dimensions.
+
+    Those of the input, or 1 in place of each.
+    """
+    x, weight = plan.steps[n].call.inputs[:2]
+    inner, shape = stream._array.shape[1:], x._array.shape
+    if inner != shape and inner != (*(1,) * (len(shape) - 1), shape[-1]):
         return None
-    call, activation = plan.steps[n].call, plan.steps[n + 1].activation
-    x, weight = call.inputs[:2]
-    if activation is None or not is_layered(activation, call.outs[0]):
-        return None
-    inner, shape = stream.shape[1:], x.shape
-    return Layer(stream, weight, activation) if inner in (shape, (*(1,) * (len(shape) - 1), shape[-1])) else None
+    return Layer(stream, weight, plan.steps[n + 1].activation)  # type: ignore[arg-type]  # plan.layers says there is one
 
 
-def is_layered(activation: Activation, out: Tensor) -> bool:
+def takes_layers(seeds: Iterable[Tensor]) -> bool:
     """Whether an activation and the product beside it are computed as one: on the CPU, below all transforms.
 
     Not where nothing is recorded: two ops then free the stream of the input in between.
     """
-    fits = not out.is_cuda and activation.saved.shape == out.shape and not MODES.bits & GRAD_OFF
-    return fits and all(level.is_trace or level.only_watches for level in MODES.stack)
+    if MODES.bits & GRAD_OFF or any(t.is_cuda for t in seeds):
+        return False
+    return all(level.is_trace or level.only_watches for level in MODES.stack)
 
 
 def through(layer: Layer, form: Form) -> tuple[Tensor, Tensor]:

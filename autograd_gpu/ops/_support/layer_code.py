@@ -16,7 +16,7 @@ from ...backend.formulas.lowering import lowered
 from ...backend.formulas.numpy_code import NumpyCode
 from ..nn.linear_activation import ACTIVATIONS, by_result
 
-MOST = 24  # arrays that a program reads and writes: a ufunc takes 64 operands at most
+MOST = 32  # arrays that a program reads and writes: a ufunc takes 64 operands at most
 Code = tuple[NumpyCode, tuple[np.ndarray, ...]]
 
 

@@ -18,6 +18,8 @@ def network(inputs, width, outputs):
 
 @pytest.mark.parametrize(("inputs", "width", "outputs", "rows", "method"), [
     (2, 8, 1, 4, "push"),  # pull has fewer products, but more calls
+    (2, 32, 1, 1000, "push"),
+    (2, 64, 1, 1000, "pull"),
     (2, 256, 1, 512, "pull"),
     (10, 64, 1, 64, "pull"),  # 55 second tangents
 ])

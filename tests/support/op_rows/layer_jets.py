@@ -43,6 +43,11 @@ def their_layer(torch, saved, stream, weight, bias, **how):
     return before, their_jet(torch, saved, before.movedim(0, -2), bias, **how).movedim(-2, 0)
 
 
+def linear(rng):
+    return [Sample(normal(rng, *shape, k), normal(rng, h, k))
+            for shape, k, h in [((2, 3), 2, 4), ((3, 2, 3), 3, 2), ((2, 0), 2, 3), ((1,), 2, 3)]]
+
+
 # ---- layer_terms ---------------------------------------------------------------------------------------
 
 
@@ -100,6 +105,17 @@ ROWS = [
                   RuntimeError, "of 1 or 2 rows"),
             Error("lead", lambda op, x: op(x(2, 3), x(1, 3, 4), x(3, 4), activation="tanh", d=1, groups=ONE),
                   RuntimeError, "leading dimensions"),
+        ],
+    ),
+    Row(
+        "layer_linear",
+        samples=linear,
+        reference=lambda stream, weight: stream @ weight.T,
+        torch=lambda torch, stream, weight: torch.nn.functional.linear(stream, weight),
+        tol=HALVES,
+        skip=SKIP,
+        errors=[
+            Error("weight", lambda op, x: op(x(2, 3, 4), x(3, 5)), RuntimeError, "layer_linear needs a stream"),
         ],
     ),
     Row(

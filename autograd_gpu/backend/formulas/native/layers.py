@@ -2,8 +2,8 @@
 
 A row behind a layer depends on the same row before it. So a block of rows, which fits into the cache of a core, goes
 through all layers before the next one begins. The bits are those of the same layers one after the other; products are
-tried with random numbers before they join. `compute` runs layers that eager code has put off (cpu/chains.py), after it
-has seen these shapes several times; compiled programs have runs of their own (compilation/row_runs.py).
+tried with random numbers before they join. eager_layers.py runs layers that eager code has put off; compiled programs
+have runs of their own (compilation/row_runs.py).
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from ...cpu.blas import on_one_thread
 from ...cpu.matmul import matmul
 from . import loops, runs
 from .loops import Listed, New, Unfit, loop_of, strides_of
-from .runs import MOST_ARRAYS, Place
+from .runs import Place
 
 BLOCK_BYTES = 1 << 19  # of what a layer reads and writes in a block of rows: half of a core's L2 cache
 # OpenBLAS' AVX-512 kernels pack the weight in products of more multiply-adds. Blocks of fewer rows avoid that; if they
 # cannot, packing for each block takes longer than the cache saves.
 SMALL_PRODUCT, SMALL_WEIGHT = 10**6, 1 << 12
+SHARED_BYTES = 1 << 22  # of what all layers read and write, from which on cores share them: 0.1 ms
 TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
-MOST_LAYERS = 7  # of one call, which gets up to nine arrays of each
-FREQUENT = 3  # calls with layers of these shapes, after which they have native code
 LEAST_TRIED, MOST_TRIALS = 1 << 10, 64  # numbers of the smallest block that are compared, in so many trials at most
 Window = tuple[int, int]  # rows of a block: the first, and the one behind the last
 
@@ -69,7 +68,7 @@ class Layer(NamedTuple):
     kernel: Any
     numbers: tuple[Any, ...]  # of the kernel
     a: Any  # (S, height, k)
-    b: Any  # (k, h)
+    b: Any  # (k, h), or None as a
     before: Any  # a @ b
     saved: Any  # (height, h)
     bias: Any  # (h,), or None
@@ -77,10 +76,10 @@ class Layer(NamedTuple):
 
     def fits(self, step: int, windows: Sequence[Window]) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        return _fits(self, (self.saved, self.bias, self.after), step, windows)
+        return _fits(self, step, windows)
 
     def row_bytes(self) -> int:
-        return row_bytes(self.saved, self.before, self.after)
+        return row_bytes(len(self.saved), self.saved, self.before, self.after)
 
     def steps(self, window: Window, height: int, new: New) -> list[list[int]]:
         """The steps of a block, where the arrays are `Rows`."""
@@ -99,7 +98,7 @@ class Terms(NamedTuple):
     kernel: Any
     numbers: tuple[Any, ...]
     a: Any  # (o, height, k)
-    b: Any  # (k, h)
+    b: Any  # (k, h), or None as a
     before: Any  # a @ b
     saved: Any  # (height, h)
     bias: Any  # (h,), or None
@@ -111,11 +110,10 @@ class Terms(NamedTuple):
     def fits(self, step: int, windows: Sequence[Window]) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
         h, dtype = len(self.ones), self.ones.dtype
-        dense = self.saved, self.bias, self.ones, self.left, self.out
-        return _fits(self, dense, step, windows) and sums_are_equal(len(self.saved), h, step, tuple(windows), dtype)
+        return _fits(self, step, windows) and sums_are_equal(len(self.saved), h, step, tuple(windows), dtype)
 
     def row_bytes(self) -> int:
-        return row_bytes(self.saved, self.before, self.tangents, self.left, self.out)
+        return row_bytes(len(self.saved), self.saved, self.before, self.tangents, self.left, self.out)
 
     def steps(self, window: Window, height: int, new: New) -> list[list[int]]:
         """The steps of a block, where the arrays are `Rows`."""
@@ -136,14 +134,34 @@ class Terms(NamedTuple):
         return steps
 
 
-Part = Layer | Terms
+class Linear(NamedTuple):
+    """A stream through a product."""
+
+    kernel: None
+    numbers: tuple[Any, ...]  # none
+    a: Any  # (S, height, k)
+    b: Any  # (k, h)
+    before: Any  # a @ b
+
+    def fits(self, step: int, windows: Sequence[Window]) -> bool:
+        """Whether its arrays have steps, with the bits of blocks of `step` rows."""
+        return _fits(self, step, windows)
+
+    def row_bytes(self) -> int:
+        return row_bytes(self.a.shape[1], self.a, self.before)
+
+    def steps(self, window: Window, height: int, new: New) -> list[list[int]]:
+        """The steps of a block, where the arrays are `Rows`."""
+        return _products(self, window, height)
 
 
-def _begun(part: Part, window: Window, height: int, new: New) -> tuple[list[list[int]], Listed]:
+Part = Layer | Terms | Linear
+
+
+def _begun(part: Layer | Terms, window: Window, height: int, new: New) -> tuple[list[list[int]], Listed]:
     """The steps for the product and for what the kernel reads in place of `saved`, and where that is."""
     at, dtype, shape = part.saved.of(window, height), part.saved.array.dtype, part.saved.shape_of(window)
-    count = len(part.before.array) if part.a else 0
-    steps = [product(window, height, part.a, part.b, part.before, s) for s in range(count)]
+    steps = _products(part, window, height)
     if part.bias is None:
         return steps, at
     total = new(math.prod(shape), dtype), loops.dense(shape, dtype.itemsize), dtype.itemsize
@@ -151,25 +169,25 @@ def _begun(part: Part, window: Window, height: int, new: New) -> tuple[list[list
     return steps + loops.over(loop_of("add", dtype), listed, shape, new), total
 
 
-def _numbers(part: Part) -> list[Listed]:
+def _products(part: Part, window: Window, height: int) -> list[list[int]]:
+    count = len(part.before.array) if part.a else 0
+    return [product(window, height, part.a, part.b, part.before, s) for s in range(count)]
+
+
+def _numbers(part: Layer | Terms) -> list[Listed]:
     return [(number, (0, 0), part.saved.array.itemsize) for number in part.numbers]
 
 
-def _fits(part: Part, dense: Sequence[Any], step: int, windows: Sequence[Window]) -> bool:
-    (k, h), a, turned = part.b.shape, part.a, part.b.flags.c_contiguous
-    if not all(x is None or x.flags.c_contiguous for x in (*dense, a)):
-        return False
-    return a is None or are_equal(len(part.saved), k, h, turned, step, tuple(windows), part.b.dtype)
+def _fits(part: Part, step: int, windows: Sequence[Window]) -> bool:
+    if part.a is None:
+        return True
+    (k, h), turned = part.b.shape, part.b.flags.c_contiguous
+    return are_equal(part.before.shape[1], k, h, turned, step, tuple(windows), part.b.dtype)
 
 
-def key_of(part: Part) -> Any:
-    """What the steps depend on."""
-    return part.kernel, part.saved.dtype, *[None if x is None else (x.shape, x.strides) for x in part[2:]]
-
-
-def row_bytes(*arrays: np.ndarray) -> int:
-    """The bytes of a row of matrices, or of stacks of them, all of which have as many rows as the first."""
-    return sum([x.itemsize * math.prod(x.shape) for x in arrays]) // len(arrays[0])
+def row_bytes(height: int, *arrays: np.ndarray) -> int:
+    """The bytes of a row of matrices, or of stacks of them, of so many rows."""
+    return sum([x.itemsize * math.prod(x.shape) for x in arrays]) // height
 
 
 def product(window: Window, height: int, a: Rows, b: Rows, out: Rows, s: int = 0) -> list[int]:
@@ -268,9 +286,6 @@ def _trials(height: int, width: int, step: int, windows: Sequence[Window]) -> in
     return min(-(-LEAST_TRIED // (smallest * width)), MOST_TRIALS)
 
 
-# ---- layers that eager code has put off ------------------------------------------------------------------
-
-
 class Scratch:
     """Memory of tasks, each of whose blocks and layers uses it anew; `first` is the number of its first place."""
 
@@ -291,73 +306,3 @@ class Scratch:
     def arrays(self) -> list[np.ndarray]:
         """The memory of a call."""
         return [np.empty(elements, dtype) for *_, elements, dtype in self.known]
-
-
-class _Run:
-    """Native code for layers of some shapes; Unfit if there is none."""
-
-    def __init__(self, layers: Sequence[Part], step: int) -> None:
-        height = layers[0].saved.shape[0]
-        parts = tasks(height, max([x.row_bytes() for x in layers]), max([x.b.size for x in layers]), step < height)
-        windows = [window for task in parts for window in task]
-        if not all(x.fits(step, windows) for x in layers):
-            raise Unfit
-        self.fixed = [number for x in layers for number in x.numbers]
-        statics, scratch = itertools.count(MOST_ARRAYS), Scratch(MOST_ARRAYS + len(self.fixed))
-        arrays, placed = itertools.count(), list[Part]()
-        for x in layers:
-            numbers = tuple([Place(next(statics)) for _ in x.numbers])
-            placed.append(type(x)(x.kernel, numbers, *[None if y is None else Rows(Place(next(arrays)), y)
-                                                       for y in x[2:]]))  # fmt: skip
-        if next(arrays) > MOST_ARRAYS:
-            raise Unfit
-        self._run = by_tasks([
-            runs.function_of([step for window in windows for x in placed
-                              for step in x.steps(window, height, scratch.of(task))])
-            for task, windows in enumerate(parts)
-        ])  # fmt: skip
-        self.scratch = scratch
-        self.frames: list[tuple[np.ndarray, list[np.ndarray]]] = []  # places and memory, of one call at a time
-
-    def __call__(self, layers: Sequence[Part]) -> None:
-        frame = self.frames.pop() if self.frames else self._new_frame()
-        self._run(frame[0], *[x for layer in layers for x in layer[2:] if x is not None])
-        self.frames.append(frame)
-
-    def _new_frame(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        memory = self.scratch.arrays()
-        return runs.places(*self.fixed, *memory), memory
-
-
-_RUNS: dict[Any, Any] = {}  # by shapes: how often they were seen; then the run, or None if there is none
-_MOST_RUNS = 256
-
-
-def compute(layers: Sequence[Part], step: int) -> bool:
-    """Computes layers, whose blocks have `step` rows in NumPy code; False if there is no native code for them (yet)."""
-    parts = [layers[k : k + MOST_LAYERS] for k in range(0, len(layers), MOST_LAYERS)]
-    known = [_run_of(part, step) for part in parts]
-    if not all(known):
-        return False
-    for run, part in zip(known, parts, strict=True):
-        run(part)
-    return True
-
-
-def _run_of(layers: Sequence[Part], step: int) -> Any:
-    key = step, rows.cores(), *[key_of(layer) for layer in layers]
-    run = _RUNS.get(key, 0)
-    if type(run) is int:
-        if len(_RUNS) >= _MOST_RUNS:
-            _RUNS.clear()
-        run += 1
-        _RUNS[key] = run if run < FREQUENT else _made(layers, step)
-        return None
-    return run
-
-
-def _made(layers: Sequence[Part], step: int) -> _Run | None:
-    try:
-        return _Run(layers, step) if layers[0].saved.size and runs.are_there() else None
-    except Unfit:
-        return None
