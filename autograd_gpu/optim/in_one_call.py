@@ -6,7 +6,6 @@ call, most likely the next one is, too, and only the machine code looks; it refu
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 from ..backend.cuda import live_numbers
@@ -15,8 +14,6 @@ from ..backend.optimizers.code import machine_code
 from ..core.graph.storage import before_write, bump_versions
 from .param_groups import Group
 from .update_call import UpdateCall
-
-_ARRAY, _GRAD = attrgetter("_array"), attrgetter("_grad._array")
 
 
 def was_one_call(call: UpdateCall, natively: bool) -> bool:
@@ -36,7 +33,7 @@ def step_in_one_call(optimizer: Any, group: Group) -> bool:
         return False
     rows, slots, notes = len(params), optimizer._ag_slots(group), None
     try:
-        arrays = [*map(_ARRAY, params), *map(_GRAD, params)]
+        arrays = [param._array for param in params] + [param._grad._array for param in params]
         states = [*map(optimizer.state.get, params)] if slots else [{}] * rows
         for name in slots:
             arrays += [state[name]._array for state in states]

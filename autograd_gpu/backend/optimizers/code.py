@@ -107,21 +107,24 @@ class Ready(NamedTuple):
 
     given: tuple[float, ...]
     dtype: np.dtype
+    trace: Trace
     kernel: ListKernel
     values: np.ndarray
 
 
-_LAST: dict[Variant, Ready] = {}  # an update most often comes again with the same numbers
+_LAST: dict[Variant, Ready] = {}  # an update most often comes again with the same numbers, or the same trace
 
 
 def machine_code(variant: Variant, numbers: Mapping[str, float], params: Sequence[np.ndarray]) -> Ready | None:
     """What runs an update of these parameters, if the machine code is there."""
-    given, dtype, ready = tuple(numbers.values()), params[0].dtype, _LAST.get(variant)
-    if ready is not None and ready.given == given and ready.dtype is dtype:
-        return ready
+    given, dtype, last = tuple(numbers.values()), params[0].dtype, _LAST.get(variant)
+    if last is not None and last.dtype is not dtype:
+        last = None
+    if last is not None and last.given == given:
+        return last
     trace = variant.trace(numbers)
-    kernel = code_of(trace, dtype).kernel(dtype, params)
+    kernel = last.kernel if last is not None and last.trace is trace else code_of(trace, dtype).kernel(dtype, params)
     if kernel is None:
         return None
-    ready = _LAST[variant] = Ready(given, dtype, kernel, np.array(trace.values(**numbers), np.float64))
+    ready = _LAST[variant] = Ready(given, dtype, trace, kernel, np.array(trace.values(**numbers), np.float64))
     return ready
