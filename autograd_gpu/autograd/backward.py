@@ -210,6 +210,8 @@ def _gradient(value: Any, i: int) -> Tensor:
 def _implicit(array: Any) -> Tensor:
     if array.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if type(array) is np.ndarray and not array.ndim:
+        return wrap(np.array(1, array.dtype))  # in a tenth of the time of ones_like
     return wrap(backend.namespace(array).ones_like(array))
 
 

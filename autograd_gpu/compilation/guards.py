@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import compress
-from operator import attrgetter, is_, is_not
 from typing import Any
 
-from ..core.graph.node import has_hooks
 from ..core.interpret.tracing import ModuleChanges
 from .graph import Trace
 from .items import MISSING, AttributeItem, CellItem, Item, NoHooks, tensors_in
-
-_ARRAY, _NODE, _EXTRA = attrgetter("_array"), attrgetter("_fn"), attrgetter("extra")
 
 
 class Guards:
@@ -38,11 +33,8 @@ class Guards:
         captured = [(x, node) for x, node in trace.outside if id(x) not in places]
         known = {*places, *(id(x) for x, _ in captured)}
         held = {id(x): x for item in items for x in tensors_in(item.expected) if id(x) not in known}
-        # Those that have a node to compare first; then those that code names, of which it may have used an alias.
-        self._captured = [*(x for x, _ in captured), *held.values()]
-        self._arrays = [x._array for x in self._captured]
-        self._nodes = [node for _, node in captured]
-        self._with_extra = [node for node in self._nodes if node is not None]
+        self._captured = [(x, x._array, node) for x, node in captured]
+        self._named = [(x, x._array) for x in held.values()]  # by code, which may have used an alias
         grads = [(places.get(key, -1), leaf, before) for key, (leaf, before) in trace.grads_at_entry.items()
                  if key in places or key in outside]
         self._without_grad = [(place, leaf) for place, leaf, before in grads if before is None]
@@ -51,13 +43,16 @@ class Guards:
 
     def failed(self, leaves: Any) -> str | None:
         """What is not as it was, or None."""
-        captured = self._captured
-        if not all(map(is_, map(_ARRAY, captured), self._arrays)):
-            return f"{_shown(captured, _ARRAY, self._arrays)} has other memory"
-        if not all(map(is_, map(_NODE, captured), self._nodes)):
-            return f"{_shown(captured, _NODE, self._nodes)} has another history"
-        if any(map(_EXTRA, self._with_extra)) and any(map(has_hooks, self._with_extra)):
-            return "a tensor from outside has a hook"
+        for x, array, node in self._captured:  # a loop takes a third of the time of `map`
+            if x._array is not array:
+                return f"a tensor from outside of shape {list(x.shape)} has other memory"
+            if x._fn is not node:
+                return f"a tensor from outside of shape {list(x.shape)} has another history"
+            if node is not None and node.extra is not None and node.extra.any():
+                return "a tensor from outside has a hook"
+        for x, array in self._named:
+            if x._array is not array:
+                return f"a tensor from outside of shape {list(x.shape)} has other memory"
         for place in self._hooked:
             if (extra := leaves[place]._fn.extra) is not None and extra.any():
                 return f"argument {place} has a hook"
@@ -93,11 +88,6 @@ class Guards:
                 return f"{item.name} has changed"
         self._changes = changes
         return None
-
-
-def _shown(tensors: Any, of: Any, expected: Any) -> str:
-    other = next(compress(tensors, map(is_not, map(of, tensors), expected)))
-    return f"a tensor from outside of shape {list(other.shape)}"
 
 
 def _layout(grad: Any) -> tuple[Any, ...]:

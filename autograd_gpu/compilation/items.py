@@ -110,8 +110,11 @@ class ParametersItem(Item):
         groups = self.container.param_groups
         if len(groups) != len(self.key):
             return False
-        pairs = [(group["params"], params) for group, params in zip(groups, self.key, strict=True)]
-        return all(len(a) == len(b) and all(map(is_, a, b)) for a, b in pairs)
+        for group, expected in zip(groups, self.key, strict=True):
+            params = group["params"]
+            if len(params) != len(expected) or not all(map(is_, params, expected)):
+                return False
+        return True
 
     def holds(self) -> bool:
         return bool(self.now())

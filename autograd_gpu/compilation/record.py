@@ -244,7 +244,7 @@ def _linked(fn: Any, structure: Any, given: Sequence[Any], leaves: Sequence[Any]
     zeros = [original.get(id(v.tensor), v.tensor) for v in trace.zeros]
     if made and (inputs or zeros):
         rerun = again(fn, structure, given, numbers, read_from_outside(trace))
-        CompiledBackward(made, inputs, zeros, (), compute, rerun)
+        CompiledBackward(made, inputs, zeros).for_call(made, (), compute, rerun)
         for i, x in zip(numbers, made, strict=True):
             results[i] = x
     for x, y in zip(given, leaves, strict=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import errors
 from ..backend import counters
+from ..core.graph.leaf import AccumulateGrad
 from ..core.graph.storage import storage_of
 from ..core.tensor import Tensor, alias, wrap
 from ..random.replay import GeneratorSnapshot
@@ -65,7 +66,6 @@ class Replay:
         self.later = [*redone, *self.later]
         made -= {v for n in redone for v in n.made()}
         self.saved = [v for v in reads if v in made or v.kind == GRAD]
-        self._kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
         self._count = len(shown)
         returns = [*shown, *self.saved]
         self.program = self._program(self._name, dead(forward, returns), trace.arguments, returns)
@@ -76,10 +76,13 @@ class Replay:
         self._numbers = [i for i, _ in trace.tangents]
         self._kept_results = [i for i in self._numbers if self._root_of(i) in roots]
         # Places among the leaves, or -1, and tensors: the inputs of the backward, those with zeros, and what it reads.
-        behind = [v for v, _ in trace.gradients], trace.zeros, self._kept
+        kept = [v for v in reads if v.kind in (ARGUMENT, CAPTURED)]
+        behind = [v for v, _ in trace.gradients], trace.zeros, kept
         self._behind: list[list[tuple[int, Any]]] = [
             [(v.place, None) if v.kind == ARGUMENT else (-1, v.tensor) for v in values] for values in behind
         ]
+        self._node: CompiledBackward | None = None  # what calls copy, if all have nodes with the same edges
+        self._has_one_node = self._ends_last()
         draws = any(isinstance(n, graph.Draw) or (isinstance(n, graph.Call) and n.op.random) for n in forward)
         self._redraws = draws and bool(trace.tangents) and not trace.freed  # the same numbers for higher derivatives
 
@@ -114,14 +117,11 @@ class Replay:
         """Gives the results their node."""
         numbers = self._numbers
         linked = [results[i] for i in numbers]
-        inputs, zeros, kept = [
-            [leaves[place] if tensor is None else tensor for place, tensor in group] for group in self._behind
-        ]
+        node = self._node or self._node_behind(linked, leaves)
         if self.trace.freed:  # nothing reads what was saved
-            CompiledBackward(linked, inputs, zeros, (), None, _freed)
+            node.for_call(linked, (), None, _freed)
             return
-        kept += [results[i] for i in self._kept_results]
-
+        kept = [*_tensors(self._behind[2], leaves), *(results[i] for i in self._kept_results)]
         run_backward = self._runner(given, saved)
 
         def compute(gs: list[Any], need: int, release: bool) -> tuple[Any, ...]:
@@ -133,7 +133,22 @@ class Replay:
                           for i, (_, g) in enumerate(self.trace.gradients)])
 
         run = again(self._fn, self._structure, leaves, numbers, self._outside_read)
-        CompiledBackward(linked, inputs, zeros, kept, compute, repeated(self._refusing(run), snapshot))
+        node.for_call(linked, kept, compute, repeated(self._refusing(run), snapshot))
+
+    def _node_behind(self, linked: Sequence[Tensor], leaves: Sequence[Any]) -> CompiledBackward:
+        """A node of such results, with edges to what they were computed from, which is kept where guards know that."""
+        inputs, zeros = (_tensors(group, leaves) for group in self._behind[:2])
+        node = CompiledBackward(linked, inputs, zeros)
+        if self._has_one_node:
+            self._node = node
+        return node
+
+    def _ends_last(self) -> bool:
+        """Whether the results have the same shapes and leaves behind them in all calls that guards let in."""
+        trace, guarded = self.trace, {id(x) for x, _ in self.trace.outside}
+        varying = any(o.value is not None and o.value.layout is not None for o in trace.outputs)
+        return not varying and all(v.kind == CAPTURED and id(v.tensor) in guarded and _is_plain_leaf(v.tensor)
+                                   for v in (*(v for v, _ in trace.gradients), *trace.zeros))
 
     def _runner(self, given: Sequence[Any], saved: list[Any]) -> Callable[[Program, list[Any], bool], Any]:
         """What runs a program of the backward of one call, with the gradients of its results.
@@ -207,6 +222,16 @@ class Replay:
         if sharing is None:
             return lambda leaves, array, results: wrap(array)
         return lambda leaves, array, results: _sharing(array, results[sharing])
+
+
+def _tensors(group: Sequence[tuple[int, Any]], leaves: Sequence[Any]) -> list[Tensor]:
+    """Tensors from outside, and arguments by their places."""
+    return [leaves[place] if tensor is None else tensor for place, tensor in group]
+
+
+def _is_plain_leaf(tensor: Tensor) -> bool:
+    """Whether a tensor has the same node as long as that is its `_fn`."""
+    return type(tensor._fn) is AccumulateGrad and tensor._base is None
 
 
 def _freed() -> list[Tensor]:

@@ -6,19 +6,14 @@ call, most likely the next one is, too, and only the machine code looks; it refu
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from ..backend.cuda import live_numbers
-from ..backend.formulas.native.switch import is_on
-from ..backend.optimizers.code import code_of
+from ..backend.formulas.native.switch import SETTING
+from ..backend.optimizers.code import machine_code
 from ..core.graph.storage import before_write, bump_versions
 from .param_groups import Group
 from .update_call import UpdateCall
-
-_ARRAY, _GRAD = attrgetter("_array"), attrgetter("_grad._array")
 
 
 def was_one_call(call: UpdateCall, natively: bool) -> bool:
@@ -34,11 +29,11 @@ def step_in_one_call(optimizer: Any, group: Group) -> bool:
     refuses, as it does where `_ag_update` raises an error.
     """
     params = group["params"]
-    if not params or optimizer._ag_recorded or not is_on() or live_numbers.current() is not None:
+    if not params or optimizer._ag_recorded or not SETTING.on or live_numbers.current() is not None:
         return False
     rows, slots, notes = len(params), optimizer._ag_slots(group), None
     try:
-        arrays = [*map(_ARRAY, params), *map(_GRAD, params)]
+        arrays = [param._array for param in params] + [param._grad._array for param in params]
         states = [*map(optimizer.state.get, params)] if slots else [{}] * rows
         for name in slots:
             arrays += [state[name]._array for state in states]
@@ -49,19 +44,18 @@ def step_in_one_call(optimizer: Any, group: Group) -> bool:
     try:
         optimizer._ag_advance(states, group, [False] * rows, keys)
         if keys.count(keys[0]) == rows:
-            numbers, dtype = optimizer._ag_numbers(group, *keys[0]), arrays[0].dtype
-            trace = optimizer._ag_formula.on("p", "g", *slots).trace(numbers)
-            kernel = code_of(trace, dtype).kernel(dtype, arrays[:rows])
-            if kernel is not None:
-                notes = kernel.notes(rows)
-                kernel(notes, np.array(trace.values(**numbers), np.float64), arrays)
+            numbers = optimizer._ag_numbers(group, *keys[0])
+            ready = machine_code(optimizer._ag_formula.on("p", "g", *slots), numbers, arrays)
+            if ready is not None:
+                notes = ready.kernel.notes(rows)
+                ready.kernel(notes, ready.values, arrays)
     except BaseException:
         bump_versions(params)
         raise
     finally:
-        if notes is None or not notes.is_done:
+        is_done = notes is not None and notes.is_done
+        if not is_done:
             optimizer._ag_take_back(states, keys, None, [])
-    if notes is None or not notes.is_done:
-        return False
-    bump_versions(params)
-    return True
+    if is_done:
+        bump_versions(params)
+    return is_done

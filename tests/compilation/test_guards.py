@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from compiled_groups import count_of_calls
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
@@ -537,17 +538,6 @@ def test_a_record_is_not_told_of_the_ops_code():
     finally:
         sys.setprofile(None)
     assert "library" in told
-
-
-def count_of_calls(function, *args):
-    """The number of Python functions that a call enters."""
-    entered = []
-    sys.setprofile(lambda frame, event, argument: entered.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        function(*args)
-    finally:
-        sys.setprofile(None)
-    return len(entered), entered
 
 
 def test_what_a_cached_call_costs():

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from compiled_groups import programs_of
+from compiled_groups import count_of_calls, programs_of
 
 import autograd_gpu as ag
 from autograd_gpu import nn, optim
@@ -374,3 +374,27 @@ def test_an_interrupt_leaves_a_step_that_is_done_or_not_begun(comes, monkeypatch
     moved = [not np.array_equal(a, p.detach().numpy()) for a, p in zip(before, model.parameters(), strict=True)]
     assert any(moved) == (comes == "behind")
     assert {update.state[p]["step"].item() for p in model.parameters()} == {7 + (comes == "behind")}
+
+
+@pytest.mark.parametrize(("cls", "most"), [(optim.SGD, 62), (optim.Adam, 75)])
+def test_what_a_compiled_step_costs(cls, most):
+    """The Python functions that a step enters, three for each parameter among them, with Adam four."""
+    counts = []
+    for layers in (3, 5):
+        model = nn.Sequential(*[layer for _ in range(layers) for layer in (nn.Linear(6, 6), nn.ReLU())][:-1])
+        update, loss_of = cls(model.parameters(), lr=0.01), nn.CrossEntropyLoss()
+
+        def step(x, y, model=model, update=update, loss_of=loss_of):
+            update.zero_grad()
+            loss = loss_of(model(x), y)
+            loss.backward()
+            update.step()
+            return loss
+
+        run, x, y = ag.compile(step), ag.randn(4, 6), ag.tensor([0, 1, 2, 5])
+        for _ in range(8):
+            run(x, y)
+        count, entered = count_of_calls(run, x, y)
+        counts.append(count)
+    assert counts[0] <= most, entered
+    assert counts[1] - counts[0] <= 4 * (3 + (cls is optim.Adam)), entered

@@ -430,3 +430,49 @@ def test_a_step_without_grads_is_another_program():
         return log
 
     assert seen(ag.compile) == seen(lambda f: f)
+
+
+@pytest.mark.parametrize("frees", [True, False])
+def test_results_of_calls_have_nodes_of_their_own_with_the_edges_of_all(frees):
+    v, w = ag.ones(3, requires_grad=True), ag.ones(3, requires_grad=True)
+    heard = []
+
+    def f(x):
+        loss = (v * w * x).sum()
+        if frees:
+            loss.backward()
+        return loss
+
+    compiled = ag.compile(f)
+    losses = [compiled(ag.ones(3)) for _ in range(6)]
+    assert compiled.counts.compiled >= 3
+    nodes = [loss.grad_fn for loss in losses[-3:]]
+    assert len({id(node) for node in nodes}) == 3
+    assert nodes[0]._sequence_nr() < nodes[1]._sequence_nr() < nodes[2]._sequence_nr()
+    assert nodes[1].next_functions == nodes[2].next_functions != ()
+    nodes[1].metadata["mine"] = 1
+    nodes[1].register_prehook(lambda grads: heard.append(1))
+    for loss in (losses[-1], again := compiled(ag.ones(3))):
+        if frees:
+            with pytest.raises(RuntimeError, match="second time"):
+                loss.backward()
+        else:
+            loss.backward()
+    assert heard == []
+    assert not again.grad_fn.metadata
+    for requires_grad in (False, True):
+        w.requires_grad_(requires_grad)
+        loss = [compiled(ag.ones(3)) for _ in range(3)][-1]
+        assert loss.grad_fn.name() == nodes[0].name()
+        assert {node for node, _ in loss.grad_fn.next_functions} == {v._fn, *([w._fn] if requires_grad else ())}
+
+
+def test_an_argument_that_requires_grad_is_an_edge_of_the_node_of_its_call():
+    w = ag.ones(3, requires_grad=True)
+    compiled = ag.compile(lambda x: (x * w).sum())
+    for _ in range(6):
+        x = ag.ones(3, requires_grad=True)
+        loss = compiled(x)
+        loss.backward()
+        assert x.grad.tolist() == [1.0, 1.0, 1.0]
+    assert compiled.counts.compiled >= 3

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from compiled_groups import count_of_calls
 from optim_cases import CASES, ONE_EACH, OPTIONS, SMALL, advance, gradients, make, run, start
 from updates import SGD
 
@@ -627,3 +628,30 @@ def test_parameters_that_share_memory_get_both_steps(optimizer, tied):
     expected = 1 - moved[0]
     expected[4 - b.shape[0] :] -= moved[1]
     np.testing.assert_allclose(base.tolist(), expected.tolist(), rtol=1e-5)
+
+
+@pytest.mark.cpu
+def test_what_zero_grad_and_a_loss_cost():
+    """The Python functions that they enter: zero_grad none for a parameter, cross_entropy few for its checks."""
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6))
+    optimizer, loss_of = optim.SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss()
+    x, y = ag.randn(4, 6), ag.tensor([0, 1, 2, 5])
+    out = model(x)
+    loss_of(out, y).backward()
+    count, entered = count_of_calls(optimizer.zero_grad)
+    assert all(p.grad is None for p in model.parameters())
+    assert count <= 5, entered
+    count, entered = count_of_calls(loss_of, out, y)
+    assert count <= 34, entered
+
+
+def test_zero_grad_of_a_users_class_goes_by_its_grad():
+    told = []
+
+    class Mine(nn.Parameter):
+        grad = property(lambda self: self._grad, lambda self, value: told.append(value))
+
+    x = Mine(ag.ones(2))
+    x._grad = ag.ones(2)
+    optim.SGD([x], lr=0.1).zero_grad()
+    assert told == [None]

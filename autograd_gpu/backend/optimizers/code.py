@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..arrays.dtypes import float32, float64
 from ..formulas.native.lists import ListKernel, list_switch
 from ..formulas.numpy_code import QUIET, executed, full
 from ..formulas.numpy_source import BlockWriter, block_source
-from ..formulas.update import Trace
+from ..formulas.update import Trace, Variant
 
 CHUNK = 1 << 16  # elements; with fewer, call overhead exceeds the gain from the L2 cache
 CALL = 1 << 11  # elements whose arithmetic takes as long as NumPy's calls: what a parameter counts for at least
@@ -100,3 +100,31 @@ def _as_arrays(values: Sequence[float], dtype: np.dtype) -> list[np.ndarray]:
 def code_of(trace: Trace, dtype: np.dtype) -> Code:
     """The code of a trace for arrays of this dtype."""
     return Code(trace, float64 if dtype == float64 else float32)
+
+
+class Ready(NamedTuple):
+    """What runs an update: machine code, and the program's numbers in float64, for these numbers of the update."""
+
+    given: tuple[float, ...]
+    dtype: np.dtype
+    trace: Trace
+    kernel: ListKernel
+    values: np.ndarray
+
+
+_LAST: dict[Variant, Ready] = {}  # an update most often comes again with the same numbers, or the same trace
+
+
+def machine_code(variant: Variant, numbers: Mapping[str, float], params: Sequence[np.ndarray]) -> Ready | None:
+    """What runs an update of these parameters, if the machine code is there."""
+    given, dtype, last = tuple(numbers.values()), params[0].dtype, _LAST.get(variant)
+    if last is not None and last.dtype is not dtype:
+        last = None
+    if last is not None and last.given == given:
+        return last
+    trace = variant.trace(numbers)
+    kernel = last.kernel if last is not None and last.trace is trace else code_of(trace, dtype).kernel(dtype, params)
+    if kernel is None:
+        return None
+    ready = _LAST[variant] = Ready(given, dtype, trace, kernel, np.array(trace.values(**numbers), np.float64))
+    return ready

@@ -13,14 +13,12 @@ from itertools import chain, compress, repeat
 from operator import is_
 from typing import Any
 
-import numpy as np
-
 from .. import kernels
 from ..cuda import live_numbers, runtime
 from ..formulas.native.switch import is_on
 from ..formulas.update import Variant
 from .chunks import Array, Numbers
-from .code import code_of
+from .code import machine_code
 
 Columns = Sequence[Sequence[Array]]  # an array per parameter for each array of the update
 
@@ -105,13 +103,14 @@ def _called(
     variant: Variant, columns: Columns, numbers: Numbers, rows: Sequence[int], done: list[int]
 ) -> Sequence[int]:
     """Updates those of `rows`, which share `numbers`; the dtypes one after the other."""
-    trace, left = variant.trace(numbers), list[int]()
+    left = list[int]()
     while rows:
         picked = columns if len(rows) == len(columns[0]) else [[column[i] for i in rows] for column in columns]
         dtype, fitting = picked[0][0].dtype, set[int]()
-        kernel = code_of(trace, dtype).kernel(dtype, picked[0])
-        if kernel is not None:
-            notes, fits, values = kernel.notes(len(rows)), rows, np.array(trace.values(**numbers), np.float64)
+        ready = machine_code(variant, numbers, picked[0])
+        if ready is not None:
+            kernel, values = ready.kernel, ready.values
+            notes, fits = kernel.notes(len(rows)), rows
             try:
                 kernel(notes, values, chain.from_iterable(picked))
                 if not notes.is_done:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled_groups import count_of_calls
 
 from autograd_gpu.backend.cpu import blas, few_rows, matmul
 
@@ -41,3 +42,14 @@ def test_others_are_computed_as_they_are():
 
 def test_the_bounds_here_are_those_of_the_blas_here():
     assert vars(few_rows.bounds()) == vars(few_rows.Bounds(blas.kernels(), blas.version()))
+
+
+@pytest.mark.parametrize("layout", ["transposed", "plain"])
+def test_what_a_product_costs(monkeypatch, layout):
+    """The Python functions that it enters."""
+    bounds = few_rows.Bounds("Haswell", "0.3.27")
+    monkeypatch.setattr(few_rows, "bounds", lambda: bounds)
+    a, b = operands(8, layout, k=784)
+    matmul.matmul(a, b)
+    count, entered = count_of_calls(matmul.matmul, a, b)
+    assert count <= 10, entered

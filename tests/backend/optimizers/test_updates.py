@@ -16,7 +16,7 @@ from autograd_gpu.backend.cpu import rows as cpu_rows
 from autograd_gpu.backend.formulas.native import lists as native_lists
 from autograd_gpu.backend.formulas.native.switch import SETTING, numpy_code_alone
 from autograd_gpu.backend.optimizers.chunks import sweep
-from autograd_gpu.backend.optimizers.code import CHUNK, code_of
+from autograd_gpu.backend.optimizers.code import CHUNK, code_of, machine_code
 from autograd_gpu.backend.optimizers.fused import step_natively
 
 pytestmark = pytest.mark.cpu
@@ -236,6 +236,18 @@ def test_the_switch_counts_parameters_as_calls(monkeypatch):
     params = [np.ones(2, np.float32)] * 3
     assert code.kernel(np.dtype("f4"), params) is None
     assert isinstance(code.kernel(np.dtype("f4"), params), native_lists.ListKernel)
+
+
+@llvm
+def test_what_runs_an_update_is_kept_for_the_same_numbers(compiled):
+    variant, single, double = VARIANTS["sgd"], [np.ones(2, np.float32)], [np.ones(2, np.float64)]
+    first = machine_code(variant, SGD, single)
+    assert machine_code(variant, {**SGD}, single) is first
+    assert machine_code(variant, SGD, double).kernel is not first.kernel
+    second = machine_code(variant, {**SGD, "lr": 2 * SGD["lr"]}, single)
+    assert second.kernel is first.kernel
+    assert second.values.tolist() != first.values.tolist()
+    assert machine_code(variant, SGD, single).values.tolist() == first.values.tolist()
 
 
 def test_numbers_of_an_update_are_its_own():

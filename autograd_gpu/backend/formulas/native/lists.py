@@ -210,7 +210,7 @@ class Notes(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether a call has updated all rows that fit, though an interrupt may have come before it returned."""
-        return bool(self.sizes[-1] == DONE)
+        return self.sizes.item(-1) == DONE
 
 
 class _Kept(threading.local):
