@@ -45,7 +45,7 @@ def step_in_one_call(optimizer: Any, group: Group) -> bool:
         optimizer._ag_advance(states, group, [False] * rows, keys)
         if keys.count(keys[0]) == rows:
             numbers = optimizer._ag_numbers(group, *keys[0])
-            ready = machine_code(optimizer._ag_formula.on("p", "g", *slots), numbers, arrays)
+            ready = machine_code(optimizer._ag_formula.on("p", "g", *slots), numbers, arrays[:rows])
             if ready is not None:
                 notes = ready.kernel.notes(rows)
                 ready.kernel(notes, ready.values, arrays)
