@@ -23,7 +23,8 @@ from ..backend.formulas.native.layers import GRAIN
 from ..core.extend import MULTILINEAR, RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
 from ._support.layer_kinds import JetKind, LinearKind, TermsKind
-from .jet_factors import factors
+from ._support.stream_rows import rows_first, rows_last
+from ._support.terms_gradients import pulled, pulled_on_arrays
 from .jets import (
     argument,
     derivatives,
@@ -31,8 +32,6 @@ from .jets import (
     jet_back_by_blocks,
     jet_batch,
     jet_jvp,
-    local_back,
-    local_back_by_blocks,
     local_jvp,
     third,
 )
@@ -46,18 +45,6 @@ LARGE_BYTES = 1 << 23  # of the left operand of a product that is computed at on
 FEWEST = 400  # rows of a block, about: each packs the weight anew for each tangent
 BLOCKS_PER_CORE = 2  # at most: where a core is taken, the others work on its share
 MOST_TURNED = 1 << 14  # elements of a transposed weight that is copied: BLAS reads it faster row by row
-
-
-def _rows_last(F, stream):
-    """(S, ..., h) as (..., S, h), the form of jets.py."""
-    n = stream.ndim
-    return F.permute(stream, (*range(1, n - 1), 0, n - 1))
-
-
-def _rows_first(F, stream):
-    """(..., S, h) as (S, ..., h)."""
-    n = stream.ndim
-    return F.permute(stream, (n - 2, *range(n - 2), n - 1))
 
 
 def _check(saved, stream, weight, activation, d, groups):
@@ -84,8 +71,8 @@ def _composed(xp, saved, stream, weight, bias=None, *, activation, d, groups, pa
     """As two ops: on CUDA, and of half types."""
     _check(saved.shape, stream.shape, weight.shape, activation, d, groups)
     before, how = RAW.linear(stream, weight, None), {"activation": activation, "parameters": parameters}
-    jet = RAW.activation_jet(saved, _rows_last(RAW, before), bias, d=d, groups=groups, **how)
-    return before, _rows_first(RAW, jet)
+    jet = RAW.activation_jet(saved, rows_last(RAW, before), bias, d=d, groups=groups, **how)
+    return before, rows_first(RAW, jet)
 
 
 def _layer(xp, saved, stream, weight, bias=None, *, activation, d, groups, parameters=()):
@@ -167,8 +154,8 @@ def _back(jet, F, g, need, saved, stream, weight, bias, before, activation, para
     ds = db = None
     if g_after is not None:
         wanted, how = (need[0], need[1] or need[2], need[3]), (activation, parameters, d, groups)
-        ds, dt, db = jet(F, _rows_last(F, g_after), wanted, saved, _rows_last(F, before), bias, *how)
-        g_before = added(g_before, None if dt is None else _rows_first(F, dt))
+        ds, dt, db = jet(F, rows_last(F, g_after), wanted, saved, rows_last(F, before), bias, *how)
+        g_before = added(g_before, None if dt is None else rows_first(F, dt))
     dx = F.gemm(g_before, weight, False, False) if need[1] else None
     dw = F.gemm(rows(F, g_before), rows(F, stream), True, False) if need[2] else None
     return ds, dx, dw, db
@@ -178,9 +165,9 @@ def _layer_jvp(F, t, saved, stream, weight, bias, before, activation, parameters
     ts, tx, tw, tb = t
     moved = None if tx is None else F.linear(tx, weight, None)
     moved = moved if tw is None else added(moved, F.linear(stream, tw, None))
-    inner = ts, None if moved is None else _rows_last(F, moved), tb
-    after = jet_jvp(F, inner, saved, _rows_last(F, before), bias, activation, parameters, d, groups)
-    return moved, None if after is None else _rows_first(F, after)
+    inner = ts, None if moved is None else rows_last(F, moved), tb
+    after = jet_jvp(F, inner, saved, rows_last(F, before), bias, activation, parameters, d, groups)
+    return moved, None if after is None else rows_first(F, after)
 
 
 def _layer_batch(F, n, batched, saved, stream, weight, bias=None, *, activation, d, groups, parameters=()):
@@ -273,7 +260,7 @@ def _terms_composed(xp, adjoint, weight, saved, tangents, bias=None, *, activati
     f1, f2, _ = derivatives(RAW, argument(saved, bias), activation, parameters)
     arrived = RAW.matmul(adjoint, weight)
     a = RAW.expand(arrived, (len(arrived), *saved.shape))
-    return arrived, a * f1, RAW.local_terms(_rows_last(RAW, a), f2, _rows_last(RAW, tangents))
+    return arrived, a * f1, RAW.local_terms(rows_last(RAW, a), f2, rows_last(RAW, tangents))
 
 
 def _check_terms(adjoint, weight, saved, tangents, activation):
@@ -310,32 +297,15 @@ def _terms_kind(adjoint, weight, saved, tangents, bias, dtype, activation, param
     return TermsKind(saved, dtype, code, (activation, parameters))
 
 
-def _terms_back(local, slopes, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
-    """The gradients, by the function of jets.py that has those of local terms."""
-    g_arrived, g_left, g_terms = g
-    of_saved = need[2] or need[4]
-    f1, f2, *bends = slopes(F, argument(saved, bias), activation, parameters, 4 if of_saved else 2)
-    a, ds, dt = F.expand(arrived, (arrived.shape[0], *saved.shape)), None, None
-    da = None if g_left is None else g_left * f1
-    if of_saved and g_left is not None:
-        ds = F.sum(g_left * a, 0) * bends[0]
-    if g_terms is not None:
-        inner = need[0] or need[1], of_saved, need[3]
-        of_a, of_f2, dt = local(F, g_terms, inner, _rows_last(F, a), f2, _rows_last(F, tangents))
-        da = added(da, None if of_a is None else _rows_first(F, of_a))
-        dt = None if dt is None else _rows_first(F, dt)
-        ds = ds if of_f2 is None else added(ds, of_f2 * bends[1])
-    da = added(g_arrived, None if da is None else F.sum_to(da, arrived.shape))
+def _terms_back(pull, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
+    """The gradients, by the function that has those behind the product."""
+    needed = need[0] or need[1], need[2] or need[4], need[3]
+    da, ds, dt = pull(F, g[1:], needed, saved, tangents, bias, arrived, activation, parameters)
+    da = added(g[0], None if da is None else F.sum_to(da, arrived.shape))
     dadjoint = F.gemm(da, weight, False, True) if need[0] else None
     dweight = F.gemm(rows(F, adjoint), rows(F, da), True, False) if need[1] else None
     db = None if ds is None or not need[4] else F.sum_to(rows(F, ds), bias.shape)
-    return dadjoint, dweight, ds if need[2] else None, dt if need[3] else None, db
-
-
-def _slopes(F, s, activation, parameters, count):
-    """act' and act'', and for count = 4 their derivatives by s."""
-    f1, f2, slope = derivatives(F, s, activation, parameters)
-    return (f1, f2) if count == 2 else (f1, f2, slope, third(F, s, f1, slope, activation, parameters))
+    return dadjoint, dweight, ds if need[2] else None, None if dt is None else F.sum_to(dt, tangents.shape), db
 
 
 def _terms_jvp(F, t, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
@@ -344,16 +314,16 @@ def _terms_jvp(F, t, adjoint, weight, saved, tangents, bias, arrived, activation
     f1, f2, slope = derivatives(F, s, activation, parameters)
     moved = None if to is None else F.matmul(to, weight)
     moved = moved if tw is None else added(moved, F.matmul(adjoint, tw))
-    a, v = F.expand(arrived, (arrived.shape[0], *saved.shape)), _rows_last(F, tangents)
+    a, v = F.expand(arrived, (arrived.shape[0], *saved.shape)), rows_last(F, tangents)
     left = None if moved is None else moved * f1
-    terms = None if moved is None else F.local_terms(_rows_last(F, F.expand(moved, a.shape)), f2, v)
+    terms = None if moved is None else F.local_terms(rows_last(F, F.expand(moved, a.shape)), f2, v)
     ds = added(ts, tb)
     if ds is not None:
         left = added(left, a * (ds * slope))
         df2 = ds * third(F, s, f1, slope, activation, parameters)
-        terms = added(terms, F.local_terms(_rows_last(F, a), df2, v))
+        terms = added(terms, F.local_terms(rows_last(F, a), df2, v))
     if tt is not None:
-        terms = added(terms, local_jvp(F, (None, None, _rows_last(F, tt)), _rows_last(F, a), f2, v))
+        terms = added(terms, local_jvp(F, (None, None, rows_last(F, tt)), rows_last(F, a), f2, v))
     return moved, left, terms
 
 
@@ -386,13 +356,12 @@ class layer_terms:
 
     forward, cuda = _terms, _terms_composed
     def grads(F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
-        return _terms_back(local_back, _slopes, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation,
-                           parameters)
+        return _terms_back(pulled, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters)
     def fused(F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation, parameters):
         if adjoint.dtype in HALF:
             return None
-        return _terms_back(local_back_by_blocks, lambda F, *how: factors(*how), F, g, need, adjoint, weight, saved,
-                           tangents, bias, arrived, activation, parameters)
+        return _terms_back(pulled_on_arrays, F, g, need, adjoint, weight, saved, tangents, bias, arrived, activation,
+                           parameters)
     fused_cuda = None
     outputs = "arrived", "left", "terms"
     types, wide_rules = SAME, True

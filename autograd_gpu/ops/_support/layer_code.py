@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...backend.arrays.dtypes import float64
-from ...backend.formulas.derivative import times
-from ...backend.formulas.expression import Expression, element
+from ...backend.formulas.derivative import derivative, times
+from ...backend.formulas.expression import Expression, constant, element
 from ...backend.formulas.jets import Form, Groups, rows_behind
 from ...backend.formulas.lowering import lowered
 from ...backend.formulas.numpy_code import NumpyCode
@@ -65,3 +65,43 @@ def terms_code(activation: str, parameters: tuple[Any, ...], dtype: np.dtype, o:
         return [x * f1 for x in a] + [lines[i] * t[j] for lines in bent for i in range(d) for j in range(i, d)]
 
     return activation_code("local terms of", activation, parameters, dtype, names, results)
+
+
+@functools.lru_cache(256)
+def terms_back_code(
+    activation: str, parameters: tuple[Any, ...], dtype: np.dtype, o: int, d: int, arrives: bool,
+    needed: tuple[bool, bool, bool],
+) -> Code | None:  # fmt: skip
+    """The gradients of what `terms_code` computes for the o adjoints, the saved values and the d tangents; or None.
+
+    From the saved values; for each adjoint and i <= j, the sum b of the gradients of the terms (i, j) and (j, i);
+    adjoints a; tangents t; and if `arrives` the gradients l of the products a f1. needed: which are computed.
+    """
+    names = [f"b{k}_{i}_{j}" for k in range(o) for i in range(d) for j in range(i, d)] + [f"a{k}" for k in range(o)]
+    names += [f"t{k}" for k in range(d)] + [f"l{k}" for k in range(o * arrives)]
+    if 1 + len(names) + o + 1 + d > MOST:
+        return None
+    saved = ACTIVATIONS[activation].saved
+
+    def results(f1: Expression, f2: Expression, slope: Expression) -> list[Expression]:
+        a, t, left = ([element(f"{letter}{k}") for k in range(n)] for letter, n in (("a", o), ("t", d), ("l", o)))
+        # By adjoint and tangent j: the sum over i of b t_i.
+        pulled = [[_sum([element(f"b{k}_{min(i, j)}_{max(i, j)}") * t[i] for i in range(d)]) for j in range(d)]
+                  for k in range(o)]  # fmt: skip
+        curved = [_sum([p * y for p, y in zip(row, t, strict=True)]) * constant(0.5) for row in pulled]
+        of_f1 = [x * y for x, y in zip(left, a, strict=True)] if arrives else []
+        of_f2 = _sum([x * y for x, y in zip(curved, a, strict=True)]) * derivative(f2, saved)
+        bent = [x * f2 for x in a]
+        outputs = [
+            [left[k] * f1 + curved[k] * f2 if arrives else curved[k] * f2 for k in range(o)],
+            [_sum(of_f1) * slope + of_f2 if arrives else of_f2],
+            [_sum([pulled[k][j] * bent[k] for k in range(o)]) for j in range(d)],
+        ]
+        return [x for some, need in zip(outputs, needed, strict=True) if need for x in some]
+
+    return activation_code("gradients of local terms of", activation, parameters, dtype, names, results)
+
+
+def _sum(terms: Sequence[Expression]) -> Expression:
+    """The terms added from left to right."""
+    return functools.reduce(lambda a, b: a + b, terms)

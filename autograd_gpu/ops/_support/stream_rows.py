@@ -97,6 +97,18 @@ def line_up(F: Any, batched: Any, inputs: tuple[Any, ...], own: tuple[int, ...])
     ]
 
 
+def rows_last(F, stream):
+    """(S, ..., h) as (..., S, h), the form of jets.py."""
+    n = stream.ndim
+    return F.permute(stream, (*range(1, n - 1), 0, n - 1))
+
+
+def rows_first(F, stream):
+    """(..., S, h) as (S, ..., h)."""
+    n = stream.ndim
+    return F.permute(stream, (n - 2, *range(n - 2), n - 1))
+
+
 # ---- passes on the CPU -------------------------------------------------------------------------------
 
 
