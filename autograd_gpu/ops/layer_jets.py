@@ -22,7 +22,7 @@ from ..backend.formulas.native.eager_layers import Described, stacked
 from ..backend.formulas.native.layers import GRAIN
 from ..core.extend import MULTILINEAR, RAW, SAME, added, aligned, defop
 from ._support.layer_code import push_code, terms_code
-from ._support.layer_kinds import JetKind, LinearKind, TermsKind
+from ._support.layer_kinds import JetKind, TermsKind, check_linear, linear_kind
 from ._support.stream_rows import rows_first, rows_last
 from ._support.terms_gradients import pulled, pulled_on_arrays
 from .jets import (
@@ -211,26 +211,19 @@ class layer_jet:
 
 def _linear_composed(xp, stream, weight):
     """As `linear`: on CUDA, and of half types."""
+    check_linear(stream.shape, weight.shape)
     return RAW.linear(stream, weight, None)
 
 
 def _linear(xp, stream, weight):
     if stream.dtype not in FULL_FLOATS:
         return _linear_composed(xp, stream, weight)
-    if stream.ndim < 2 or weight.ndim != 2 or weight.shape[1] != stream.shape[-1]:
-        raise RuntimeError(f"layer_linear needs a stream (S, ..., k) and a weight (h, k), got shapes {stream.shape}, "
-                           f"{weight.shape}")
-    kind = _linear_kind(stream.shape, weight.shape, stream.dtype)
+    kind = linear_kind(stream.shape, weight.shape, stream.dtype)
     product = Product(stream, weight.T, kind.height)
     part = kind.described((stream, weight), (*product.operands, product.out))
     if product.nbytes:
         by_blocks(kind.height, product.nbytes, product.compute, part)
     return product.out
-
-
-@functools.lru_cache(256)
-def _linear_kind(stream, weight, dtype):
-    return LinearKind(stream, dtype)
 
 
 @defop

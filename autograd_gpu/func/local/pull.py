@@ -166,7 +166,7 @@ class Bent:
 
     def is_layered(self) -> bool:
         """Whether its results are vectors, one for each example."""
-        return len(self.step.call.outs[0]._array.shape) == 1 + self.examples
+        return bool(self.step.call.outs[0].ndim == 1 + self.examples)
 
     def join(self, adjoint: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """The adjoints of its input and its terms, from the adjoints of the product behind it."""

@@ -113,7 +113,7 @@ def layer_of(plan: Plan, n: int, stream: Tensor) -> Layer | None:
     Those of the input, or 1 in place of each.
     """
     x, weight = plan.steps[n].call.inputs[:2]
-    inner, shape = stream._array.shape[1:], x._array.shape
+    inner, shape = stream.shape[1:], x.shape
     if inner != shape and inner != (*(1,) * (len(shape) - 1), shape[-1]):
         return None
     return Layer(stream, weight, plan.steps[n + 1].activation)  # type: ignore[arg-type]  # plan.layers says there is one

@@ -245,13 +245,11 @@ def seeds_of(like: Sequence[Tensor], sizes: tuple[int, ...], kept: bool) -> list
     """For tensors of n elements in all n tangents of each, the same in all examples. Few `kept` ones are made once."""
     key = tuple([Shaped(x.shape, x.dtype, x.device) for x in like])
     kept = kept and sum([x.numel() for x in key]) <= MOST_KEPT
-    if kept:
-        return [*_kept_seeds(key, len(sizes))]
-    return [RECORD.reshape(x, _with_levels(x.shape, len(sizes))) if sizes else x for x in basis(key)]
+    return [*(_kept_seeds if kept else _seeds)(key, len(sizes))]
 
 
-def _with_levels(shape: tuple[int, ...], levels: int) -> tuple[int, ...]:
-    return shape[0], *(1,) * levels, *shape[1:]
+def _seeds(like: tuple[Shaped, ...], levels: int) -> list[Tensor]:
+    return [RECORD.reshape(x, (x.shape[0], *(1,) * levels, *x.shape[1:])) if levels else x for x in basis(like)]
 
 
 class Shaped(NamedTuple):
@@ -265,8 +263,9 @@ class Shaped(NamedTuple):
 
 @functools.lru_cache(64)
 def _kept_seeds(like: tuple[Shaped, ...], levels: int) -> list[Tensor]:
-    """Made without ops: a trace that heard of them would miss them in the next call."""
-    return [wrap(x._array.reshape(_with_levels(x.shape, levels))) for x in basis(like)]
+    """Made below all levels: a trace that heard of it would miss it in the next call."""
+    with replaced(()), no_grad():
+        return _seeds(like, levels)
 
 
 def _pulls(request: Request, form: Form, plan: Plan, run: Run) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Protocol
 
@@ -52,6 +53,20 @@ class LinearKind:
         """The layer with its arrays as stacks of matrices."""
         a, b, before = arrays
         return Linear(None, (), stacked(a, self.height), b, stacked(before, self.height))
+
+
+@functools.lru_cache(256)
+def linear_kind(stream: tuple[int, ...], weight: tuple[int, ...], dtype: np.dtype) -> LinearKind:
+    """The kind for inputs of these shapes."""
+    check_linear(stream, weight)
+    return LinearKind(stream, dtype)
+
+
+def check_linear(stream: tuple[int, ...], weight: tuple[int, ...]) -> None:
+    """RuntimeError if inputs of these shapes do not fit together."""
+    if len(stream) < 2 or len(weight) != 2 or weight[1] != stream[-1]:
+        raise RuntimeError("layer_linear needs a stream (S, ..., k) and a weight (h, k), got shapes "
+                           f"{stream}, {weight}")
 
 
 class _Kind(LinearKind):
