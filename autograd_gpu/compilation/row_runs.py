@@ -352,7 +352,7 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[tuple[Node, Value]
             x = result.array
             if type(x) is not np.ndarray or x.ndim < 2 or not x.size:
                 break
-            height = height or x.shape[-2]
+            height = height or (x.shape[-2] if x.shape[-2] > 1 else 0)  # one row has the strides of one that repeats
             if x.shape[-2] == height:
                 products.append((node, weight))
     return height, products

@@ -105,7 +105,7 @@ def test_sums_for_the_bias(written, activation, rows):
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("height", [1, 2, 12, 13])
 def test_few_rows(written, height, outputs):
-    """Of a first layer, whose gradients for the input nobody needs; with one row, too, whose stream is no row."""
+    """Of a first layer, whose gradients for the input nobody needs. One row has no run."""
     net, x = network((3, WIDTH, outputs), "silu", ag.float64, bias=False), ag.randn(height, 3, dtype=ag.float64)
 
     def f(x):
@@ -113,4 +113,4 @@ def test_few_rows(written, height, outputs):
         return hessian.detach(), *gradients((hessian**2).mean(), list(net.parameters())[:-1])
 
     same(f, x)
-    assert [bool(run.late) for run in written][-1:] == [True]
+    assert any(run.late for run in written) == (height > 1)

@@ -32,11 +32,7 @@ def loop_of(name: str, dtype: np.dtype) -> tuple[int, int]:
 
 def strides_of(array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of an operand of a loop over this shape."""
-    if array.size == 1:
-        return (0,) * len(shape)
-    if array.shape == shape and shape[-1] > 1:  # one row is none that repeats; one column may be
-        return array.strides
-    return np.broadcast_to(array, shape).strides
+    return (0,) * len(shape) if array.size == 1 else np.broadcast_to(array, shape).strides
 
 
 def dense(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
