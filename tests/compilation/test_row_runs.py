@@ -1,6 +1,7 @@
 """Layers of compiled second derivatives by blocks of rows: the bits of eager code, and what joins a run."""
 
 import re
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -26,7 +27,7 @@ from row_run_cases import (
 
 import autograd_gpu as ag
 from autograd_gpu import func, nn, optim
-from autograd_gpu.backend.cpu import large_products, rows
+from autograd_gpu.backend.cpu import large_products, pool, rows
 from autograd_gpu.backend.formulas.native import layers, runs, switch
 from autograd_gpu.compilation import program, row_instructions, row_runs
 from autograd_gpu.nn.functional import linear
@@ -148,6 +149,35 @@ def test_memory_is_that_of_the_order_of_instructions(written, monkeypatch):
     monkeypatch.setattr(row_runs, "most_bytes", lambda program: written[0].nbytes - 1)
     same(lambda *given: chain(*given, weights), *numbers(MATRIX, STREAM))
     assert sum(run.layers for run in written) < 10
+
+
+@pytest.mark.parametrize("depth", [2, 6])
+@pytest.mark.parametrize("form", [func.laplacian, func.hessian, None], ids=["laplacian", "hessian", "value"])
+def test_a_training_step_takes_little_more_memory_than_its_lines(monkeypatch, form, depth):
+    """At its peak, beside what it keeps between calls: the gradients of layers wait for the products behind a run."""
+    net, x = network((2, *[64] * depth, 1)), ag.randn(1500, 2, device="cpu")
+
+    def step(x):
+        loss = (net(x) ** 2).mean()
+        if form is not None:
+            loss = loss + (second(net, form)(x) ** 2).mean()
+        return ag.autograd.grad(loss, list(net.parameters()), allow_unused=True)
+
+    monkeypatch.setattr(pool, "MAX_FREE", 0)  # what is given back is seen
+    peaks = []
+    for runs_at in (program.row_run_at, lambda *given: None):
+        monkeypatch.setattr(program, "row_run_at", runs_at)
+        compiled = ag.compile(step)
+        for _ in range(4):
+            compiled(x)
+        tracemalloc.start()
+        compiled(x)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        compiled(x)
+        peaks.append(tracemalloc.get_traced_memory()[1] - before)
+        tracemalloc.stop()
+    assert peaks[0] < 1.1 * peaks[1]
 
 
 def test_training_steps_read_new_weights(written):
