@@ -1,6 +1,7 @@
 """Layers by blocks of rows: the same results and gradients as by two ops, on several cores, after errors, compiled."""
 
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 import autograd_gpu as ag
-from autograd_gpu import func, nn, profiler
+from autograd_gpu import backend, func, nn, profiler
 from autograd_gpu.backend.cpu import rows
-from autograd_gpu.core.declare.op import RECORD
+from autograd_gpu.backend.formulas.native import switch
+from autograd_gpu.core.declare.op import RAW, RECORD
 from autograd_gpu.ops import layer_jets
+from autograd_gpu.ops._support.terms_gradients import pulled, pulled_on_arrays
 from autograd_gpu.ops.jets import activation_jet, local_terms
 from autograd_gpu.ops.layer_jets import layer_jet, layer_linear, layer_terms
 from autograd_gpu.ops.nn.linear_activation import ACTIVATIONS, by_result
@@ -87,6 +90,40 @@ def test_adjoints_and_terms_are_several_ops(seed, activation, o, d, height, with
     inputs = [x for x in (adjoint, weight, saved, tangents, bias) if x is not None]
     results = layer_terms(adjoint, weight, saved, tangents, bias, activation=activation, parameters=parameters)
     same(results, (arrived, whole * f1, terms), inputs)
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+@pytest.mark.parametrize("needed", [*itertools.product([False, True], repeat=3)][1:], ids=str)
+@pytest.mark.parametrize("activation", sorted(SMOOTH))
+def test_gradients_of_terms_are_one_program(activation, needed, arrives):
+    """Those that are needed, also of adjoints and tangents that are the same in all rows."""
+    parameters = SMOOTH[activation]
+    saved, bias = inputs_of(0, activation, 50, 3, True)
+    arrays = [t.detach().numpy() for t in numbers(1, (2, 50, 3), (2, 1, 3), (2, 50, 3), (50, 2, 2, 2))]
+    left, *stacks, terms = arrays
+    saved, bias = (None if t is None else t.detach().numpy() for t in (saved, bias))
+    for arrived, tangents in (stacks, stacks[::-1]):
+        case = RAW, (left if arrives else None, terms), needed, saved, tangents, bias, arrived, activation, parameters
+        for mine, other, need in zip(pulled_on_arrays(*case), pulled(*case), needed, strict=True):
+            assert (mine is not None) == need
+            if need:
+                np.testing.assert_allclose(backend.sum_to(mine, other.shape), other, 1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("activation", sorted(SMOOTH))
+def test_gradients_of_terms_have_the_same_bits_without_native_code(monkeypatch, activation, dtype):
+    monkeypatch.setattr(switch, "LOADS", 1)
+    monkeypatch.setattr(switch, "COMPILES", 1)
+    saved, bias = inputs_of(0, activation, 500, 3, True)
+    values = [None if t is None else t.detach().numpy().astype(dtype) for t in
+              (*numbers(1, (1, 500, 3), (500, 1, 2, 2), (2, 1, 3), (1, 500, 3)), saved, bias)]
+    left, terms, tangents, arrived, saved, bias = values
+    case = RAW, (left, terms), (True,) * 3, saved, tangents, bias, arrived, activation, SMOOTH[activation]
+    natively = pulled_on_arrays(*case)
+    with switch.numpy_code_alone():
+        for mine, other in zip(natively, pulled_on_arrays(*case), strict=True):
+            np.testing.assert_array_equal(mine, other, strict=True)
 
 
 @settings(max_examples=10, deadline=None)
