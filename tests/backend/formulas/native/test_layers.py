@@ -15,6 +15,7 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture(autouse=True)
 def _runs():
+    pytest.importorskip("llvmlite", reason="runs need the extra [native]")
     if not runs.are_there():
         pytest.skip("native code is off")
 
