@@ -1,5 +1,6 @@
 """Single instructions by blocks of rows, and the gradients of layers: the bits of eager code, whatever reads what."""
 
+import numpy as np
 import pytest
 from row_run_cases import MATRIX, ROWS, WIDTH, gradients, jet, leaves, network, numbers, same, second
 
@@ -52,6 +53,38 @@ def test_a_bias_that_is_a_row_of_the_gradients(written, monkeypatch):
 
     same(f, *numbers((6000, WIDTH), (6000, WIDTH)))
     assert [(run.first, run.products) for run in written] == [(4, 2)]  # strides of a view are not known
+
+
+def test_gradients_are_no_memory_of_the_program(written, monkeypatch):
+    """Those that arrive are: the gradient of the stream, which stays, is put elsewhere."""
+    monkeypatch.setattr(row_runs, "most_bytes", lambda program: 1 << 30)
+    (weight,) = numbers((WIDTH, WIDTH))
+
+    def f(x, stream, g):
+        values = y, stream, w = leaves((linear(x, weight) + 1).tanh(), stream, weight)
+        return gradients(jet(y, stream, w), values, (g * 2 + 1).sin())
+
+    given = numbers(MATRIX, ARRIVING, ARRIVING)
+    compiled = same(f, *given)
+    assert sum(run.layers for run in written) == 2
+    results, expected = compiled(*given), [t.numpy().copy() for t in f(*given)]
+    compiled(*[t * 2 for t in given])
+    for mine, other in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), other)
+
+
+def test_gradients_of_a_stream_stay_until_the_product_behind_the_run(written, monkeypatch):
+    """They lie in the memory of the stream, which other layers of the run would take."""
+    monkeypatch.setattr(row_runs, "most_bytes", lambda program: 1 << 30)
+    weights = numbers((WIDTH, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH))
+
+    def f(x, stream, g):
+        values = x, stream, w = leaves((linear(x, weights[1]) + 1).tanh(), stream, weights[0])
+        dx, dstream, dw = gradients(jet(x, stream, w), values, g)
+        return dx, dw, jet(x, jet(x, dstream, weights[1]), weights[2])
+
+    same(f, *numbers(MATRIX, ARRIVING, ARRIVING))
+    assert [run.layers for run in written] == [4]
 
 
 # ---- results that are made behind a run ----------------------------------------------------------------
