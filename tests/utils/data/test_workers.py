@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", re
 
 def open_memory():
     """The numbers of open files, and named shared memory but for that of other programs' MPI."""
-    names = [name for name in os.listdir("/dev/shm") if not name.startswith("mpich_")]
+    names = [name for name in os.listdir("/dev/shm") if not name.startswith(("mpich_", "ucx_"))]
     return len(os.listdir("/proc/self/fd")), names
 
 
