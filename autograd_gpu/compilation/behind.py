@@ -18,15 +18,12 @@ Program = Any
 
 
 class Product(NamedTuple):
-    """A line's product: the name of the result, a function and its arguments as text, and its bytes of multiply-adds.
+    """The product that a line makes, as text."""
 
-    These are multiply-adds times the size of an element.
-    """
-
-    name: str
+    name: str  # of the result
     function: str
     operands: str
-    work: int
+    work: int  # multiply-adds times the size of an element
 
 
 def of_gradients(program: Program, name: str, a: str, b: str, work: int) -> Product:

@@ -25,6 +25,7 @@ from ..backend.formulas.native.layers import (
     Window,
     are_equal,
     product,
+    shifted,
     sums_are_equal,
 )
 from ..backend.formulas.native.loops import New, Unfit, loop_of
@@ -149,7 +150,7 @@ def _gradient(run: Run, node: Call) -> Emit:
     run.line_behind(column_sums, run.text_behind(dz), v=db)
 
     def emit(window: Window, new: New) -> list[list[int]]:
-        steps, operand = _shifted(run, at, shift, window, new)
+        steps, operand = shifted(at, shift, window, run.height, new)
         listed = [arriving.of(window, run.height), operand, *repeated, out.of(window, run.height)]
         return steps + loops.over(kernel.native.loop, listed, out.shape_of(window), new)
 
@@ -207,7 +208,7 @@ def _layer_gradients(run: Run, node: FusedRule) -> Emit:
     if dw is not None:
         run.text_behind(stream)  # whose memory stays
     out, (pulled, text) = run.target_rows(ds), run.buffer((count, *saved.shape), (before,) if moves else (before, g))
-    _write_behind(run, (stream, weight, before), (None if moves else dx, dw), text)
+    _gradients_behind(run, (stream, weight, before), (None if moves else dx, dw), text)
     if moves:
         moved.append((_as_it_is(run, weight, 0, count), run.target_rows(dx, over=(g,))))
         run.counted.append((count * run.height, *weight.shape))
@@ -225,7 +226,7 @@ def _layer_gradients(run: Run, node: FusedRule) -> Emit:
     return emit
 
 
-def _write_behind(run: Run, values: tuple[Value, ...], grads: tuple[Value | None, ...], text: str) -> None:
+def _gradients_behind(run: Run, values: tuple[Value, ...], grads: tuple[Value | None, ...], text: str) -> None:
     """Writes the products that need all rows of the gradients `text` of a stream before an activation."""
     (stream, weight, before), (dx, dw), h = values, grads, values[2].shape[-1]
     if before.shape[1] != run.height:  # the same in all rows
@@ -313,17 +314,6 @@ def _require_equal(
     windows = tuple([(s + i, s + j) for s in range(0, count * height, height) for i, j in run.windows])
     if not are_equal(count * height, *shape, turns, step, windows, w.dtype, large_products.sharing(), is_view):
         raise Unfit
-
-
-def _shifted(
-    run: Run, at: Rows, shift: Rows | None, window: Window, new: New
-) -> tuple[list[list[int]], loops.Listed]:
-    """The steps for what an activation's derivatives are computed from, a matrix plus a row, and where that is."""
-    listed, shape, dtype = at.of(window, run.height), at.shape_of(window), at.array.dtype
-    if shift is None:
-        return [], listed
-    total = new(math.prod(shape), dtype), loops.dense(shape, dtype.itemsize), dtype.itemsize
-    return loops.over(loop_of("add", dtype), [listed, shift.of(window, run.height), total], shape, new), total
 
 
 INSTRUCTIONS: dict[str, Callable[..., Emit]] = {

@@ -54,9 +54,11 @@ class RowRun(Run):
         self.height, products = _products_ahead(self.program.nodes[self.first :])
         if not products:
             return
+        self.tasks = _tasks(self.height, products)
+        if len(self.tasks) == 1 and not any(node.name.startswith("layer") for node, _ in products):
+            return  # no run, of whatever it has (row_run_at)
         self.alive = plan.alive(self.program.nodes, self.first)
         self.room = most_bytes(self.program) - sum(self.alive.values())
-        self.tasks = _tasks(self.height, products)
         self.windows = tuple([window for task in self.tasks for window in task])
         for i, node in enumerate(self.program.nodes[self.first :], self.first):
             self.number = i

@@ -271,6 +271,15 @@ def test_cores_share_many_small_layers(written, monkeypatch, least, count):
     assert [len(run.tasks) for run in written] == [count]
 
 
+def test_products_that_no_core_shares_are_not_looked_through(written, monkeypatch):
+    """A program of a thousand products would take seconds to write."""
+    monkeypatch.setattr(large_products, "are_shared", lambda: False)
+    taken, takes = [], row_runs.RowRun._takes
+    monkeypatch.setattr(row_runs.RowRun, "_takes", lambda self, *given: (taken.append(given), takes(self, *given))[1])
+    same(network((3, *[WIDTH] * 4)), ag.randn(24, 3, device="cpu"))
+    assert not taken
+
+
 @pytest.mark.parametrize("reason", ["one product", "small", "one core"])
 def test_other_products_are_no_run_of_rows(written, monkeypatch, reason):
     if reason == "small":

@@ -19,7 +19,7 @@ MOST = 16  # rows of a stream, above which the passes run: a ufunc has 64 operan
 Groups = tuple[tuple[tuple[int, int], ...], ...]
 
 
-def _sum(terms: Sequence[Expression]) -> Expression:
+def added_up(terms: Sequence[Expression]) -> Expression:
     """The terms added from left to right."""
     return functools.reduce(lambda a, b: a + b, terms)
 
@@ -62,7 +62,7 @@ def rows_behind(form: Form, f1: Expression, f2: Expression, t: Sequence[Expressi
     rows = [x * f1 for x in t]
     for k, group in enumerate(form.groups, form.d):
         terms = [t[i] * f2 * t[j] for i, j in group] if form.bends else []
-        rows[k : k + 1] = [_sum([*rows[k : k + 1], *terms] or [constant(0)])]
+        rows[k : k + 1] = [added_up([*rows[k : k + 1], *terms] or [constant(0)])]
     return rows
 
 
@@ -97,9 +97,9 @@ def pull(form: Form, needed: Needed) -> Switch | None:
     halves, outputs = _halves(form, t, g), list[Expression]()
     if needed.f1:
         order = [*range(form.d, form.arriving), *range(form.d)]
-        outputs.append(_sum([constant(0), *[g[k] * t[k] for k in order]]))
+        outputs.append(added_up([constant(0), *[g[k] * t[k] for k in order]]))
     if needed.f2:
-        outputs.append(_sum([half * t[i] for i, half in halves.items()] or [constant(0)]))
+        outputs.append(added_up([half * t[i] for i, half in halves.items()] or [constant(0)]))
     if needed.stream:
         rows = [g[k] * f1 for k in range(form.arriving)]
         if form.bends:
@@ -161,4 +161,4 @@ def _halves(form: Form, t: Sequence[Expression], g: Sequence[Expression]) -> dic
             terms.setdefault(i, []).append((u if i == j else half) * t[j])
             if i != j:
                 terms.setdefault(j, []).append(half * t[i])
-    return {i: _sum(listed) for i, listed in terms.items()}
+    return {i: added_up(listed) for i, listed in terms.items()}

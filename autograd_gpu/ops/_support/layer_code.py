@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ...backend.arrays.dtypes import float64
 from ...backend.formulas.derivative import derivative, times
 from ...backend.formulas.expression import Expression, constant, element
-from ...backend.formulas.jets import Form, Groups, rows_behind
+from ...backend.formulas.jets import Form, Groups, added_up, rows_behind
 from ...backend.formulas.lowering import lowered
 from ...backend.formulas.numpy_code import NumpyCode
 from ..nn.linear_activation import ACTIVATIONS, by_result
@@ -86,22 +86,17 @@ def terms_back_code(
     def results(f1: Expression, f2: Expression, slope: Expression) -> list[Expression]:
         a, t, left = ([element(f"{letter}{k}") for k in range(n)] for letter, n in (("a", o), ("t", d), ("l", o)))
         # By adjoint and tangent j: the sum over i of b t_i.
-        pulled = [[_sum([element(f"b{k}_{min(i, j)}_{max(i, j)}") * t[i] for i in range(d)]) for j in range(d)]
+        pulled = [[added_up([element(f"b{k}_{min(i, j)}_{max(i, j)}") * t[i] for i in range(d)]) for j in range(d)]
                   for k in range(o)]  # fmt: skip
-        curved = [_sum([p * y for p, y in zip(row, t, strict=True)]) * constant(0.5) for row in pulled]
+        curved = [added_up([p * y for p, y in zip(row, t, strict=True)]) * constant(0.5) for row in pulled]
         of_f1 = [x * y for x, y in zip(left, a, strict=True)] if arrives else []
-        of_f2 = _sum([x * y for x, y in zip(curved, a, strict=True)]) * derivative(f2, saved)
+        of_f2 = added_up([x * y for x, y in zip(curved, a, strict=True)]) * derivative(f2, saved)
         bent = [x * f2 for x in a]
         outputs = [
             [left[k] * f1 + curved[k] * f2 if arrives else curved[k] * f2 for k in range(o)],
-            [_sum(of_f1) * slope + of_f2 if arrives else of_f2],
-            [_sum([pulled[k][j] * bent[k] for k in range(o)]) for j in range(d)],
+            [added_up(of_f1) * slope + of_f2 if arrives else of_f2],
+            [added_up([pulled[k][j] * bent[k] for k in range(o)]) for j in range(d)],
         ]
         return [x for some, need in zip(outputs, needed, strict=True) if need for x in some]
 
     return activation_code("gradients of local terms of", activation, parameters, dtype, names, results)
-
-
-def _sum(terms: Sequence[Expression]) -> Expression:
-    """The terms added from left to right."""
-    return functools.reduce(lambda a, b: a + b, terms)

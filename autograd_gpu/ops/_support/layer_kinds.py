@@ -14,6 +14,7 @@ from ...backend.formulas.native.eager_layers import Arrays, Described, stacked
 from ...backend.formulas.native.layers import Layer, Linear, Part, Terms
 from ...backend.formulas.native.loops import Unfit
 from ..jet_factors import factors
+from ..jets import argument
 from .layer_code import Code
 
 Array = Any
@@ -25,10 +26,6 @@ class Product(Protocol):
     by_rows: Array
 
     def compute(self, i: int, j: int) -> None: ...
-
-
-def _argument(saved: Array, bias: Array, i: int, j: int) -> Array:
-    return saved[i:j] if bias is None else saved[i:j] + bias
 
 
 class LinearKind:
@@ -98,7 +95,7 @@ class JetKind(_Kind):
 
     def work(self, product: Product, saved: Array, bias: Array, after: Array, i: int, j: int) -> None:
         product.compute(i, j)
-        at, y, z = _argument(saved, bias, i, j), product.by_rows[:, i:j], stacked(after, self.height)[:, i:j]
+        at, y, z = argument(saved[i:j], bias), product.by_rows[:, i:j], stacked(after, self.height)[:, i:j]
         if self.code is not None:
             self.code[0]([at, *y], self.code[1], [*z])
         else:
@@ -126,7 +123,7 @@ class TermsKind(_Kind):
         self, product: Product, saved: Array, bias: Array, tangents: Array, left: Array, out: Array, i: int, j: int
     ) -> None:
         product.compute(i, j)
-        at, a, z = _argument(saved, bias, i, j), product.by_rows[:, i:j], stacked(left, self.height)[:, i:j]
+        at, a, z = argument(saved[i:j], bias), product.by_rows[:, i:j], stacked(left, self.height)[:, i:j]
         t, target = stacked(tangents, self.height)[:, i:j], self._by_rows(out)[i:j]
         if self.code is None:
             activation, parameters = self.how

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...backend.cpu import pool, streams
 from ...backend.cpu import rows as cpu_rows
+from ...backend.formulas.native.eager_layers import stacked
 from ...core.extend import added
 from ..jet_factors import factors
 from ..jets import argument, derivatives, local_back, local_back_by_blocks, third
@@ -66,22 +65,16 @@ def _by_blocks(
     shapes = (o, *lead, h), (1, *lead, h), (d, *lead, h)
     made = [pool.empty(shape, saved.dtype) if need else None for shape, need in zip(shapes, needed, strict=True)]
     planes = [plane.reshape(height, h) for stack in made if stack is not None for plane in stack]
-    stacks = [_by_rows(x, height) for x in (arrived, tangents, g_left) if x is not None]
+    stacks = [stacked(x, height) for x in (arrived, tangents, g_left) if x is not None]
     both = (g_terms + g_terms.swapaxes(-1, -2)).reshape(height, o, d, d)
     columns = [both[:, k, i, j, None] for k in range(o) for i in range(d) for j in range(i, d)]
     at, (run, numbers) = saved.reshape(height, h), code
 
     def work(i: int, j: int) -> None:
-        s = at[i:j] if bias is None else at[i:j] + bias
-        inputs = [s, *[column[i:j] for column in columns], *[plane for stack in stacks for plane in stack[:, i:j]]]
+        planes_in = [plane for stack in stacks for plane in stack[:, i:j]]
+        inputs = [argument(at[i:j], bias), *[column[i:j] for column in columns], *planes_in]
         run(inputs, numbers, [plane[i:j] for plane in planes])
 
     cpu_rows.Blocks(height, h, streams.block_size(run.native, saved.dtype)).run(work)
     da, ds, dt = made
     return [da, None if ds is None else ds[0], dt]
-
-
-def _by_rows(stack: Array, height: int) -> Array:
-    """A stack (S, ..., h) as (S, height, h)."""
-    rows = stack.reshape(len(stack), math.prod(stack.shape[1:-1]), stack.shape[-1])
-    return np.broadcast_to(rows, (len(stack), height, stack.shape[-1]))

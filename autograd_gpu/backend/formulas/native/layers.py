@@ -160,13 +160,19 @@ Part = Layer | Terms | Linear
 
 def _begun(part: Layer | Terms, window: Window, height: int, new: New) -> tuple[list[list[int]], Listed]:
     """The steps for the product and for what the kernel reads in place of `saved`, and where that is."""
-    at, dtype, shape = part.saved.of(window, height), part.saved.array.dtype, part.saved.shape_of(window)
-    steps = _products(part, window, height)
-    if part.bias is None:
-        return steps, at
+    added, at = shifted(part.saved, part.bias, window, height, new)
+    return _products(part, window, height) + added, at
+
+
+def shifted(
+    saved: Rows, bias: Rows | None, window: Window, height: int, new: New
+) -> tuple[list[list[int]], Listed]:
+    """The steps for the sum of a matrix and a row, which may be missing, and where that is."""
+    at, dtype, shape = saved.of(window, height), saved.array.dtype, saved.shape_of(window)
+    if bias is None:
+        return [], at
     total = new(math.prod(shape), dtype), loops.dense(shape, dtype.itemsize), dtype.itemsize
-    listed = [at, part.bias.of(window, height), total]
-    return steps + loops.over(loop_of("add", dtype), listed, shape, new), total
+    return loops.over(loop_of("add", dtype), [at, bias.of(window, height), total], shape, new), total
 
 
 def _products(part: Part, window: Window, height: int) -> list[list[int]]:
