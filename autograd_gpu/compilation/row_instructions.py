@@ -20,11 +20,13 @@ from ..backend.formulas.native import loops
 from ..backend.formulas.native.layers import (
     Layer,
     Linear,
+    Packed,
     Rows,
     Terms,
     Window,
     are_equal,
-    product,
+    packed_ends,
+    products,
     shifted,
     sums_are_equal,
 )
@@ -87,7 +89,7 @@ def _gemm(run: Run, node: Call) -> Emit:
 
 
 def _product(
-    run: Run, x: Value, weight: Value, bias: Value | None, out: Value, operand: Callable[..., Rows]
+    run: Run, x: Value, weight: Value, bias: Value | None, out: Value, operand: Callable[..., Rows | Packed]
 ) -> Emit:  # fmt: skip
     """x @ operand(weight) for the rows of a matrix, or of a stack of them."""
     is_square = run.program.plan.root_of(x) == run.program.plan.root_of(weight)  # NumPy calls another function
@@ -101,7 +103,7 @@ def _product(
     shift, add = None if bias is None else run.rows(bias), loop_of("add", out.dtype)
 
     def emit(window: Window, new: New) -> list[list[int]]:
-        steps = [product(window, run.height, a, b, c, s) for s in range(count)]
+        steps = products(window, run.height, a, b, c)
         if shift is not None:
             for s in range(count):
                 at = c.of(window, run.height, s)
@@ -204,7 +206,7 @@ def _layer_gradients(run: Run, node: FusedRule) -> Emit:
     switch = pulled_natively(activation, parameters, dtype, bias is not None, form, 1, True)
     kernel, count = _native(run, switch, dtype), len(before.array)
     at, streams = [run.rows(v) for v in (saved, bias) if v is not None], [run.rows(before), run.rows(g)]
-    moved, moves = list[tuple[Rows, Rows]](), dx is not None and stream.shape[1] == run.height
+    moved, moves = list[tuple[Rows | Packed, Rows]](), dx is not None and stream.shape[1] == run.height
     if dw is not None:
         run.text_behind(stream)  # whose memory stays
     out, (pulled, text) = run.target_rows(ds), run.buffer((count, *saved.shape), (before,) if moves else (before, g))
@@ -221,7 +223,7 @@ def _layer_gradients(run: Run, node: FusedRule) -> Emit:
         listed += [plane for stack in streams for plane in stack.all(window, run.height)]
         listed += [out.of(window, run.height), *pulled.all(window, run.height)]
         steps = loops.over(kernel.native.loop, listed, out.shape_of(window), new)
-        return steps + [product(window, run.height, pulled, b, c, s) for b, c in moved for s in range(count)]
+        return steps + [step for b, c in moved for step in products(window, run.height, pulled, b, c)]
 
     return emit
 
@@ -262,7 +264,7 @@ def _native(run: Run, switch: Switch | None, dtype: np.dtype) -> Kernel:
 
 def _begin(
     run: Run, x: Value, weight: Value, out: Value, others: int, turned: bool
-) -> tuple[Rows | None, Rows | None, Rows]:
+) -> tuple[Rows | None, Rows | Packed | None, Rows]:
     """The operands and the result of the product that begins a layer; no operands if it is made before the run.
 
     turned: whether the weight is transposed. others: the bytes of what else the layer works on.
@@ -288,31 +290,44 @@ def _step(run: Run, x: Value, out: Value, others: int) -> int:
 # ---- the second operands of products ---------------------------------------------------------------------
 
 
-def _transposed(run: Run, weight: Value, step: int, count: int = 1) -> Rows:
+def _transposed(run: Run, weight: Value, step: int, count: int = 1) -> Rows | Packed:
     """The transposed weight, for products that eager code computes by blocks of `step` rows.
 
-    With step 0 it computes those of a stack of `count` matrices at once. If it is small, a copy is made before.
+    With step 0 it computes those of a stack of `count` matrices at once. The weight is packed before the run; where
+    products then have other bits than eager code, a small one is turned.
     """
-    w, turns = weight.array, weight.array.size <= layer_jets.MOST_TURNED
-    _require_equal(run, w, w.shape[::-1], step, count, turns, is_view=True)
-    return run.turned_copy(weight) if turns else Rows(run.whole(weight), w.T)
+    turns = weight.array.size <= layer_jets.MOST_TURNED
+    packed = _packed(run, weight, weight.array.T, step, count, turns, is_view=True)
+    if packed is not None:
+        return packed
+    _require_equal(run, weight.array.T, step, count, turns, is_view=True)
+    return run.turned_copy(weight) if turns else Rows(run.whole(weight), weight.array.T)
 
 
-def _as_it_is(run: Run, weight: Value, step: int, count: int = 1) -> Rows:
+def _as_it_is(run: Run, weight: Value, step: int, count: int = 1) -> Rows | Packed:
     """The weight, for the same products with it."""
-    _require_equal(run, weight.array, weight.shape, step, count, True, is_view=False)
+    packed = _packed(run, weight, weight.array, step, count, True, is_view=False)
+    if packed is not None:
+        return packed
+    _require_equal(run, weight.array, step, count, True, is_view=False)
     return Rows(run.whole(weight), weight.array)
 
 
-def _require_equal(
-    run: Run, w: np.ndarray, shape: tuple[int, ...], step: int, count: int, turns: bool, is_view: bool
-) -> None:  # fmt: skip
-    """Unfit if products of blocks of rows with an operand of this shape have other bits than eager code."""
-    if w.ndim != 2 or not w.flags.c_contiguous:
+def _packed(
+    run: Run, weight: Value, b: np.ndarray, step: int, count: int, turns: bool, is_view: bool
+) -> Packed | None:
+    """The operand b, which is a weight or its transpose, packed; None if products then have other bits."""
+    if weight.array.ndim != 2 or not weight.array.flags.c_contiguous:
         raise Unfit
+    ends = packed_ends(count * run.height, *b.shape, turns, step, b.dtype, large_products.sharing(), is_view)
+    return None if ends is None else run.packed(weight, b, ends)
+
+
+def _require_equal(run: Run, b: np.ndarray, step: int, count: int, turns: bool, is_view: bool) -> None:
+    """Unfit if products of blocks of rows with the operand b have other bits than eager code."""
     height = run.height
     windows = tuple([(s + i, s + j) for s in range(0, count * height, height) for i, j in run.windows])
-    if not are_equal(count * height, *shape, turns, step, windows, w.dtype, large_products.sharing(), is_view):
+    if not are_equal(count * height, *b.shape, turns, step, windows, b.dtype, large_products.sharing(), is_view):
         raise Unfit
 
 

@@ -15,9 +15,18 @@ import numpy as np
 
 from ..backend import counters
 from ..backend.cpu import large_products, pool
-from ..backend.formulas.native import runs
-from ..backend.formulas.native.layers import SHARED_BYTES, Rows, Scratch, Window, by_tasks, tasks
+from ..backend.formulas.native.layers import (
+    SHARED_BYTES,
+    Packed,
+    Rows,
+    Scratch,
+    Window,
+    by_tasks,
+    packed_weight,
+    tasks,
+)
 from ..backend.formulas.native.loops import Unfit
+from ..backend.formulas.native.packed import Ends, ends_of_weight
 from ..backend.formulas.native.runs import MOST_ARRAYS, Place
 from ..ops import layer_jets
 from . import behind
@@ -32,8 +41,8 @@ from .row_instructions import Emit, begun_by, emit_of, workspace
 class RowRun(Run):
     """The instructions from number `first` on that go through blocks of rows."""
 
-    STATE = (*Run.STATE, "layers", "products", "slots", "nbytes", "held", "turned", "lines", "counted", "emits",
-             "lines_behind", "products_behind", "holders", "late", "temporaries")  # fmt: skip
+    STATE = (*Run.STATE, "layers", "products", "slots", "nbytes", "held", "turned", "packs", "lines", "counted",
+             "emits", "lines_behind", "products_behind", "holders", "late", "temporaries")  # fmt: skip
 
     def _collect(self) -> None:
         plan = self.program.plan
@@ -44,6 +53,7 @@ class RowRun(Run):
         self.held = set[int]()  # roots of memory that is read behind the run, or as a whole by each block
         self.holders: dict[str, Value] = {}  # by text of new memory: the value that it holds last
         self.turned: dict[Value, str] = {}  # by weight: the name of its transposed copy
+        self.packs: dict[tuple[Value, bool], Packed] = {}  # by weight, and whether it is turned: packed before the rows
         self.lines: list[str] = []  # before the call
         self.lines_behind: list[str] = []
         self.products_behind: list[behind.Product] = []
@@ -143,6 +153,14 @@ class RowRun(Run):
             raise Unfit
         self.held.add(root)
         return super().place(v)
+
+    def packed(self, weight: Value, operand: np.ndarray, ends: Ends) -> Packed:
+        """The weight or its transpose, packed before the run."""
+        key = weight, not operand.flags.c_contiguous
+        if key not in self.packs:
+            packing, self.packs[key] = packed_weight(Rows(self.whole(weight), operand), ends, self._new)
+            self.steps.append(packing)
+        return self.packs[key]
 
     def turned_copy(self, weight: Value) -> Rows:
         """The transposed copy of a matrix, made before the run."""
@@ -301,6 +319,8 @@ class RowRun(Run):
     def _write_call(self) -> None:
         for line in self.lines:
             self.program.line(line)
+        if self.packs:
+            self.program.line(f"# packed before: {', '.join([weight.name for weight, _ in self.packs])}")
         if self.counted:
             self.program.line(f"if observers: {self.program.bind(_counting(self.counted), 'count')}()")
         self.program.has_row_runs = True
@@ -308,16 +328,13 @@ class RowRun(Run):
 
     def _function(self) -> Callable[..., Any]:
         memory = Scratch(MOST_ARRAYS + len(self.static))
-        functions = [
-            runs.function_of([step for window in windows for emit in self.emits
-                              for step in emit(window, memory.of(task))])
+        tasks = [
+            [step for window in windows for emit in self.emits for step in emit(window, memory.of(task))]
             for task, windows in enumerate(self.tasks)
-        ]  # fmt: skip
-        for number, (*_, elements, dtype) in enumerate(memory.known):
-            name = f"s{self.first}_{number}"
-            self.scratch[name] = self._new_memory(elements, dtype)
-            self._static(name)
-        return by_tasks(functions)
+        ]
+        for *_, elements, dtype in memory.known:
+            self._new(elements, dtype)
+        return by_tasks(self.steps, tasks)
 
 
 def most_bytes(program: Any) -> int:
@@ -363,10 +380,15 @@ def _products_ahead(nodes: Sequence[Node]) -> tuple[int, list[tuple[Node, Value]
 def _tasks(height: int, products: Sequence[tuple[Node, Value]]) -> list[list[Window]]:
     nbytes = [sum([v.array.nbytes for v in (*node.reads, *node.outs) if height in v.shape[-2:-1]])
               for node, _ in products]  # fmt: skip
-    weight = max([weight.array.size for _, weight in products])
+    weight = max([0 if _may_be_packed(node, height, weight) else weight.array.size for node, weight in products])
     of_layers = sum([n for n, (node, _) in zip(nbytes, products, strict=True) if node.name.startswith("layer")])
     many = max(nbytes) >= layer_jets.LEAST_BYTES or of_layers >= SHARED_BYTES
     return tasks(height, max(nbytes) // height, weight, many and large_products.are_shared())
+
+
+def _may_be_packed(node: Node, height: int, weight: Value) -> bool:
+    n = weight.shape[1] if isinstance(node, FusedRule) else node.outs[0].shape[-1]
+    return weight.array.ndim == 2 and ends_of_weight(height, weight.array.size // n, n, weight.dtype) is not None
 
 
 def row_run_at(program: Any, first: int, last_uses: dict[int, list[Value]]) -> RowRun | None:

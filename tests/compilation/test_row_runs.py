@@ -104,17 +104,23 @@ def test_adjoints_are_pulled_back(written, activation, outputs, dtype):
     assert max(run.layers for run in written) >= 5  # on the way forward, and back
 
 
-def test_the_lines_of_a_run_are_shown(written):
-    """In the order of the instructions, above the call; the copies of weights are written before it."""
+@pytest.mark.parametrize("packs", [False, True])
+def test_the_lines_of_a_run_are_shown(written, monkeypatch, packs):
+    """In the order of the instructions, above the call; then the weights that are packed. Copies stand before it."""
+    if not packs:
+        monkeypatch.setattr(row_instructions, "packed_ends", lambda *given, **options: None)
     net = network((2, WIDTH, WIDTH, 1))
     compiled = same(second(net), ag.randn(50, 2, device="cpu"))
     text = compiled.print_readable(print_output=False).split("def compiled_backward")[0]
     lines = [line.strip() for line in text.splitlines()]
     (call,) = [i for i, line in enumerate(lines) if re.match(r"run\d+\(run\d+_places, ", line)]
-    shown = [line for line in lines[:call] if line.startswith("# ")]
+    shown = [line for line in lines[:call] if line.startswith("# ") and " = " in line]
     assert [re.search(r"= (linear|tanh|layer_jet)\(", line)[1] for line in shown] == [
         "linear", "tanh", "linear", "layer_jet", "tanh", "layer_jet"]  # fmt: skip
-    assert sum(line.startswith("copyto") for line in lines[:call]) == 2
+    copies = sum(line.startswith("copyto") for line in lines[:call])
+    assert copies + len(written[0].packs) == 2
+    assert packs or copies == 2
+    assert any(line.startswith("# packed before: param") for line in lines[:call]) == bool(written[0].packs)
     assert "chained" not in text
     assert "f_layer_jet" not in text
     assert len(written) == 1
@@ -128,6 +134,7 @@ def test_the_lines_stay_otherwise(written, monkeypatch, reason):
         monkeypatch.setattr(switch.SETTING, "on", False)
     if reason == "other bits":
         monkeypatch.setattr(row_instructions, "are_equal", lambda *given: False)
+        monkeypatch.setattr(row_instructions, "packed_ends", lambda *given, **options: None)
     if reason == "no code":
         monkeypatch.setattr(row_instructions, "push_code", lambda *given: None)
     if reason == "large":
@@ -724,6 +731,23 @@ def test_products_are_counted_as_without_runs(written, monkeypatch, large):
     assert [run.layers for run in written] == [2]
 
 
+def test_weights_are_packed_once_in_each_call(written):
+    """Also one that two products read; and it may have other numbers in the next call."""
+    (weight,), given = numbers((ROWS, ROWS), dtype=ag.float64), numbers((ROWS, ROWS), (1, ROWS, ROWS), dtype=ag.float64)
+
+    def f(x, stream):
+        return jet((linear(x, weight) * 0.1 + 1).tanh(), stream, weight)
+
+    compiled = same(f, *given)
+    (run,) = written
+    assert [turned for _, turned in run.packs] == [True]
+    assert (run.layers, run.products) == (1, 1)
+    with ag.no_grad():
+        weight.mul_(2)
+    for mine, expected in zip(arrays(compiled(*given)), arrays(f(*given)), strict=True):
+        np.testing.assert_array_equal(mine, expected)
+
+
 @pytest.mark.parametrize("where", ["before", "behind"])
 def test_an_error_of_an_instruction_beside_a_run_names_it(written, where):
     """And the next call has memory, though the failed one gave none back."""
@@ -757,9 +781,9 @@ def test_eager_code_decides_where_cores_share_products_otherwise(written, monkey
     """Blocks of eager code depend on the cores, and their bits may; then the lines run, and later the run again."""
     calls, by_tasks = [], row_runs.by_tasks
 
-    def noting(functions):
-        run = by_tasks(functions)
-        return lambda *arrays: (calls.append(len(functions)), run(*arrays))
+    def noting(first, tasks):
+        run = by_tasks(first, tasks)
+        return lambda *arrays: (calls.append(len(tasks)), run(*arrays))
 
     monkeypatch.setattr(row_runs, "by_tasks", noting)
     network, given = layers_of(WIDTH, WIDTH, 20), numbers(MATRIX, STREAM)
@@ -776,6 +800,7 @@ def test_eager_code_decides_where_cores_share_products_otherwise(written, monkey
 def test_a_trial_of_products_holds_for_the_cores_that_it_was_made_with(written, monkeypatch):
     layers.are_equal.cache_clear()
     trials, tried = [], row_instructions.are_equal
+    monkeypatch.setattr(row_instructions, "packed_ends", lambda *given, **options: None)
     monkeypatch.setattr(row_instructions, "are_equal", lambda *case: (trials.append(case), tried(*case))[1])
     network, given = layers_of(WIDTH, WIDTH), numbers((24, WIDTH), (1, 24, WIDTH))
     for cores in (1, 2):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...cpu import large_products
 from . import runs
-from .layers import SHARED_BYTES, Part, Rows, Scratch, by_tasks, tasks
+from .layers import SHARED_BYTES, Part, Rows, Scratch, by_tasks, ends_of, packed_weight, tasks
 from .loops import Unfit
 from .runs import MOST_ARRAYS, Place
 
@@ -48,23 +48,29 @@ class _Run:
     """Native code for layers of some kinds; Unfit if there is none."""
 
     def __init__(self, layers: Sequence[Part], steps: Sequence[int]) -> None:
-        height = layers[0].before.shape[1]
-        weight, nbytes = max([0 if x.b is None else x.b.size for x in layers]), [x.row_bytes() for x in layers]
+        height, parts_of_k = layers[0].before.shape[1], [*map(ends_of, layers, steps)]
+        weights = [x.b.size for x, ends in zip(layers, parts_of_k, strict=True) if x.b is not None and ends is None]
+        nbytes = [x.row_bytes() for x in layers]
         many = large_products.are_shared() and height * sum(nbytes) >= SHARED_BYTES
-        parts = tasks(height, max(nbytes), weight, many or min(steps) < height)
+        parts = tasks(height, max(nbytes), max(weights, default=0), many or min(steps) < height)
         windows = [window for task in parts for window in task]
-        if not all(x.fits(step, windows) for x, step in zip(layers, steps, strict=True)):
-            raise Unfit
+        for x, step, ends in zip(layers, steps, parts_of_k, strict=True):
+            if not x.fits(step, windows, ends is not None):
+                raise Unfit
         self.fixed = [number for x in layers for number in x.numbers]
         statics, scratch = itertools.count(MOST_ARRAYS), Scratch(MOST_ARRAYS + len(self.fixed))
-        arrays, placed = itertools.count(), list[Part]()
-        for x in layers:
+        arrays, placed, first, new = itertools.count(), list[Part](), list[list[int]](), scratch.of(-1)
+        for x, ends in zip(layers, parts_of_k, strict=True):
             numbers = tuple([Place(next(statics)) for _ in x.numbers])
-            placed.append(type(x)(x.kernel, numbers, *[None if y is None else Rows(Place(next(arrays)), y)
-                                                       for y in x[2:]]))  # fmt: skip
-        self._run = by_tasks([
-            runs.function_of([step for window in windows for x in placed
-                              for step in x.steps(window, height, scratch.of(task))])
+            a, b, *others = [None if y is None else Rows(Place(next(arrays)), y) for y in x[2:]]
+            if ends is None or b is None:
+                placed.append(type(x)(x.kernel, numbers, a, b, *others))
+            else:
+                packing, weight = packed_weight(b, ends, new)
+                first.append(packing)
+                placed.append(type(x)(x.kernel, numbers, a, weight, *others))
+        self._run = by_tasks(first, [
+            [step for window in windows for x in placed for step in x.steps(window, height, scratch.of(task))]
             for task, windows in enumerate(parts)
         ])  # fmt: skip
         self.scratch = scratch

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,9 @@ from ... import counters
 from ...cpu import rows
 from ...cpu.blas import on_one_thread
 from ...cpu.matmul import matmul
-from . import loops, runs
+from . import loops, packed, runs
 from .loops import Listed, New, Unfit, loop_of, strides_of
-from .runs import Place
+from .runs import Operand, Place
 
 BLOCK_BYTES = 1 << 19  # of what a layer reads and writes in a block of rows: half of a core's L2 cache
 # OpenBLAS' AVX-512 kernels pack the weight in products of more multiply-adds. Blocks of fewer rows avoid that; if they
@@ -32,6 +32,7 @@ SHARED_BYTES = 1 << 22  # of what all layers read and write, from which on cores
 TASKS_PER_CORE = 2  # where a core is taken, the others work on its share
 GRAIN = 12  # rows: a multiple of what BLAS' kernels compute at once
 LEAST_TRIED, MOST_TRIALS = 1 << 10, 64  # numbers of the smallest block that are compared, in so many trials at most
+Steps = Sequence[Sequence[int]]
 Window = tuple[int, int]  # rows of a block: the first, and the one behind the last
 
 
@@ -59,6 +60,21 @@ class Rows(NamedTuple):
         return window[1] - window[0], self.array.shape[-1]
 
 
+class Packed(NamedTuple):
+    """A weight (k, h) that was packed: where, an array of its shape, and the parts of k in products."""
+
+    place: Place
+    array: np.ndarray
+    ends: packed.Ends
+
+
+def packed_weight(weight: Rows, ends: packed.Ends, new: New) -> tuple[list[int], Packed]:
+    """The step that packs a weight (k, h), and where it is then."""
+    array = weight.array
+    at = Packed(new(packed.elements(array), array.dtype), array, ends)
+    return packed.packing(array, weight.place, at.place), at
+
+
 class Layer(NamedTuple):
     """A stream through a product and an activation; `kernel` computes `after` from `saved` and `before`.
 
@@ -74,9 +90,9 @@ class Layer(NamedTuple):
     bias: Any  # (h,), or None
     after: Any  # (S + groups, height, h)
 
-    def fits(self, step: int, windows: Sequence[Window]) -> bool:
+    def fits(self, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        return _fits(self, step, windows)
+        return is_packed or _fits(self, step, windows)
 
     def row_bytes(self) -> int:
         return row_bytes(len(self.saved), self.saved, self.before, self.after)
@@ -107,10 +123,11 @@ class Terms(NamedTuple):
     left: Any  # (o, height, h)
     out: Any  # (height, o, d, d)
 
-    def fits(self, step: int, windows: Sequence[Window]) -> bool:
+    def fits(self, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        h, dtype = len(self.ones), self.ones.dtype
-        return _fits(self, step, windows) and sums_are_equal(len(self.saved), h, step, tuple(windows), dtype)
+        if not is_packed and not _fits(self, step, windows):
+            return False
+        return sums_are_equal(len(self.saved), len(self.ones), step, tuple(windows), self.ones.dtype)
 
     def row_bytes(self) -> int:
         return row_bytes(len(self.saved), self.saved, self.before, self.tangents, self.left, self.out)
@@ -143,9 +160,9 @@ class Linear(NamedTuple):
     b: Any  # (k, h)
     before: Any  # a @ b
 
-    def fits(self, step: int, windows: Sequence[Window]) -> bool:
+    def fits(self, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        return _fits(self, step, windows)
+        return is_packed or _fits(self, step, windows)
 
     def row_bytes(self) -> int:
         return row_bytes(self.a.shape[1], self.a, self.before)
@@ -176,8 +193,7 @@ def shifted(
 
 
 def _products(part: Part, window: Window, height: int) -> list[list[int]]:
-    count = len(part.before.array) if part.a else 0
-    return [product(window, height, part.a, part.b, part.before, s) for s in range(count)]
+    return products(window, height, part.a, part.b, part.before) if part.a else []
 
 
 def _numbers(part: Layer | Terms) -> list[Listed]:
@@ -191,16 +207,33 @@ def _fits(part: Part, step: int, windows: Sequence[Window]) -> bool:
     return are_equal(part.before.shape[1], k, h, turned, step, tuple(windows), part.b.dtype)
 
 
+def ends_of(part: Part, step: int) -> packed.Ends | None:
+    """The parts of k in the product of a layer of arrays with its weight packed; None if that has other bits."""
+    if part.a is None:
+        return None
+    (k, h), turned = part.b.shape, part.b.flags.c_contiguous
+    return packed_ends(part.before.shape[1], k, h, turned, step, part.b.dtype)
+
+
 def row_bytes(height: int, *arrays: np.ndarray) -> int:
     """The bytes of a row of matrices, or of stacks of them, of so many rows."""
     return sum([x.itemsize * math.prod(x.shape) for x in arrays]) // height
 
 
-def product(window: Window, height: int, a: Rows, b: Rows, out: Rows, s: int = 0) -> list[int]:
-    """The step for the rows of a window, of matrix s, of a @ b."""
+def products(window: Window, height: int, a: Rows, b: Rows | Packed, out: Rows) -> list[list[int]]:
+    """The steps for the rows of a window of a @ b, of each matrix of a stack."""
+    return [_product(window, height, a, b, out, s) for s in range(len(out.array) if out.array.ndim == 3 else 1)]
+
+
+def _product(window: Window, height: int, a: Rows, b: Rows | Packed, out: Rows, s: int) -> list[int]:
+    (left, (row, column), size), (target, (line, _), _) = a.of(window, height, s), out.of(window, height, s)
+    if isinstance(b, Packed):
+        if column != size:
+            raise Unfit
+        count, n = out.shape_of(window)
+        return packed.product(count, n, Operand(left, 0, row), b.place, Operand(target, 0, line), b.ends, b.array.dtype)
     matrix = a.array[s] if a.array.ndim == 3 else a.array
-    places = [a.of(window, height, s)[0], b.place, out.of(window, height, s)[0]]
-    step = runs.gemm(matrix[slice(*window)], b.array, places)
+    step = runs.gemm(matrix[slice(*window)], b.array, [left, b.place, target])
     if step is None:
         raise Unfit
     return step
@@ -209,7 +242,7 @@ def product(window: Window, height: int, a: Rows, b: Rows, out: Rows, s: int = 0
 def tasks(height: int, nbytes: int, weight: int, shared: bool) -> list[list[Window]]:
     """For each task, of which a core does one at a time, its blocks of rows.
 
-    nbytes: of a row of the largest layer; weight: the elements of the largest weight.
+    nbytes: of a row of the largest layer; weight: the elements of the largest weight that is not packed, or 0.
     """
     share = _whole(-(-height // (rows.cores() * TASKS_PER_CORE))) if shared else height
     count = math.ceil(share * max(nbytes / BLOCK_BYTES, weight / SMALL_PRODUCT)) if weight <= SMALL_WEIGHT else 1
@@ -223,14 +256,19 @@ def _whole(count: int) -> int:
     return -(-count // GRAIN) * GRAIN
 
 
-def by_tasks(functions: Sequence[Callable[..., Any]]) -> Callable[..., None]:
-    """A function that calls all functions with its arguments, on all cores."""
+def by_tasks(first: Steps, tasks: Sequence[Steps]) -> Callable[..., None]:
+    """A function of arrays that runs the steps `first`, and then those of tasks, on all cores."""
+    if len(tasks) == 1:
+        tasks, first = [[*first, *tasks[0]]], []
+    begin, functions = runs.function_of(first) if first else None, [*map(runs.function_of, tasks)]
 
     def run(*arguments: Any) -> None:
         def work(i: int, j: int) -> None:
             for function in functions[i:j]:
                 function(*arguments)
 
+        if begin is not None:
+            begin(*arguments)
         on_one_thread(rows.in_blocks, len(functions), 1, work)
 
     return run
@@ -248,22 +286,48 @@ def are_equal(
     """
     gemms = [runs.gemm(np.empty((j - i, k), dtype), _transposed(np.empty((h, k), dtype), turned),
                        (Place(0), Place(1), Place(2))) for i, j in windows]  # fmt: skip
+    steps = [gemm for gemm in gemms if gemm is not None]
+    if len(steps) < len(gemms):
+        return False
+    for x, w, b, expected in _tried(height, k, h, turned, step, windows, dtype, is_view):
+        out = np.empty((height, h), dtype)
+        for (i, j), gemm in zip(windows, steps, strict=True):
+            on_one_thread(runs.function_of([gemm]), runs.places(), x[i:j], b if turned else w, out[i:j])
+        if not np.array_equal(out, expected):
+            return False
+    return True
+
+
+@functools.lru_cache(1024)
+def packed_ends(
+    height: int, k: int, h: int, turned: bool, step: int, dtype: np.dtype, sharing: tuple[int, bool] | None = None,
+    is_view: bool = True,
+) -> packed.Ends | None:  # fmt: skip
+    """The parts of k with which products with b packed have the bits of those above; None if there are none.
+
+    Their bits do not depend on windows.
+    """
+    ends = packed.ends_of_weight(height, k, h, dtype)
+    if ends is None:
+        return None
+    trials = _tried(height, k, h, turned, step, (), dtype, is_view)
+    return ends if all(np.array_equal(packed.computed(x, b, ends), expected) for x, _, b, expected in trials) else None
+
+
+def _tried(
+    height: int, k: int, h: int, turned: bool, step: int, windows: Sequence[Window], dtype: np.dtype, is_view: bool
+) -> Iterator[tuple[np.ndarray, ...]]:  # fmt: skip
+    """Random x (height, k), weights (h, k), b (k, h) and x @ b as eager code computes it."""
     for seed in range(_trials(height, h, step, windows)):
         rng = np.random.default_rng(seed)
         x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((height, k), (h, k)))
-        b, out = _transposed(w, turned), np.empty((height, h), dtype)
+        b = _transposed(w, turned)
         if step:
             expected = np.concatenate([on_one_thread(np.matmul, x[i : i + step], b) for i in range(0, height, step)])
         else:
             with counters.unheard():
                 expected = matmul(x, w.T if is_view else b)
-        for (i, j), gemm in zip(windows, gemms, strict=True):
-            if gemm is None:
-                return False
-            on_one_thread(runs.function_of([gemm]), runs.places(), x[i:j], b if turned else w, out[i:j])
-        if not np.array_equal(out, expected):
-            return False
-    return True
+        yield x, w, b, expected
 
 
 def _transposed(w: np.ndarray, turned: bool) -> np.ndarray:

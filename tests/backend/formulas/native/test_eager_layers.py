@@ -122,6 +122,7 @@ def test_layers_with_blocks_of_other_sizes_run_in_one_call(calls, monkeypatch):
     expected, equal = without_native_code(second, net, x, "pull"), layers.are_equal
     for steps, count, numbers in (({24, 50}, 5, [6, 6]), ({50}, 8, [1, 1] * 2)):
         monkeypatch.setattr(eager_layers, "_RUNS", {})
+        monkeypatch.setattr(layers, "packed_ends", lambda *arguments: None)
         monkeypatch.setattr(layers, "are_equal", lambda height, k, h, turned, step, *rest, steps=steps:
                             step in steps and equal(height, k, h, turned, step, *rest))  # fmt: skip
         for _ in range(count):
@@ -138,7 +139,8 @@ def test_cores_share_many_small_layers(calls, monkeypatch, least, limited, count
     monkeypatch.setattr(layer_jets, "LEAST_BYTES", 1 << 20)
     monkeypatch.setattr(eager_layers, "SHARED_BYTES", least)
     monkeypatch.setattr(large_products, "are_shared", lambda: not limited)
-    monkeypatch.setattr(eager_layers, "by_tasks", lambda tasks: counts.append(len(tasks)) or layers.by_tasks(tasks))
+    monkeypatch.setattr(eager_layers, "by_tasks",
+                        lambda first, tasks: counts.append(len(tasks)) or layers.by_tasks(first, tasks))  # fmt: skip
     expected = without_native_code(second, net, x, "pull")
     for _ in range(4):
         for mine, other in zip(second(net, x, "pull"), expected, strict=True):
@@ -184,6 +186,7 @@ def test_numpy_code_runs_otherwise(calls, monkeypatch, reason):
     net, x = network("silu"), ag.randn(50, 2)
     if reason == "bits":
         monkeypatch.setattr(layers, "are_equal", lambda *arguments: False)
+        monkeypatch.setattr(layers, "packed_ends", lambda *arguments: None)
     if reason == "strides":
         net[2].bias = nn.Parameter(ag.randn(32)[::2])
     if reason == "no code":
