@@ -22,7 +22,7 @@ from ...cpu.blas import on_one_thread
 from . import disk_cache, packed_code, runs
 from .packed_code import Tile
 from .runs import Operand, Place
-from .switch import COMPILING
+from .switch import COMPILING, say
 
 # OpenBLAS' parts of k (GEMM_Q of its param.h), for processors with fused multiply-adds; none in small products.
 PARTS = (384, 448, 320, 256, 512, 640, 768)
@@ -34,12 +34,11 @@ Ends = tuple[int, ...]  # of the parts of k
 @functools.cache
 def tile_of(dtype: np.dtype) -> Tile | None:
     """The tile for this processor; None if it has no fused multiply-adds."""
-    if platform.machine() in ("x86_64", "AMD64"):
-        has_avx512 = disk_cache.has_feature("avx512f")
-        return packed_code.tile(dtype, 64 if has_avx512 else 32, 32 if has_avx512 else 16) if (
-            disk_cache.has_feature("fma")
-        ) else None  # fmt: skip
-    return packed_code.tile(dtype, 16, 32) if platform.machine() in ("arm64", "aarch64") else None
+    if platform.machine() in ("arm64", "aarch64"):
+        return packed_code.tile(dtype, 16, 32)
+    if platform.machine() not in ("x86_64", "AMD64") or not disk_cache.has_feature("fma"):
+        return None
+    return packed_code.tile(dtype, 64, 32) if disk_cache.has_feature("avx512f") else packed_code.tile(dtype, 32, 16)
 
 
 def _tile(dtype: np.dtype) -> Tile:
@@ -96,6 +95,12 @@ def ends_of(rows: int, k: int, n: int, dtype: np.dtype) -> Ends | None:
     if dtype not in FULL_FLOATS or min(rows, k, n) < 2 or (tile := tile_of(dtype)) is None:
         return None
     if n < LEAST_COLUMNS * -(-n // tile.lanes) * tile.lanes:
+        return None
+    try:
+        for kind in packed_code.SOURCES:
+            _machine_code(kind, tile)
+    except RuntimeError as error:  # of llvmlite
+        say(str(error))
         return None
     rng = np.random.default_rng(k + n)
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((min(rows, -(-TRIED // (k * n))), k), (k, n)))

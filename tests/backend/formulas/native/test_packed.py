@@ -123,6 +123,17 @@ def test_other_sums_have_no_parts(monkeypatch):
     packed.ends_of.cache_clear()
 
 
+def test_a_failing_compiler_is_said(monkeypatch):
+    def failing(kind, tile):
+        raise RuntimeError("no such instruction")
+
+    packed.ends_of.cache_clear()
+    monkeypatch.setattr(packed, "_machine_code", failing)
+    with pytest.warns(UserWarning, match="without native code: no such instruction"):
+        assert packed.ends_of(100, 40, 64, DTYPES[1]) is None
+    packed.ends_of.cache_clear()
+
+
 @pytest.mark.parametrize(("rows", "k", "n", "dtype"), [
     (1, 32, 32, "f8"), (99, 1, 32, "f8"), (99, 32, 1, "f8"), (99, 32, 33, "f2"), (99, 32, 32, "i8"), (99, 32, 17, "f4"),
 ])  # fmt: skip
