@@ -14,7 +14,7 @@ import numpy as np
 from ... import backend
 from ...backend.arrays.dtypes import FULL_FLOATS
 from ...modes import MODES
-from ..declare.op import ANY, EACH, OpDef
+from ..declare.op import OpDef
 from ..tensor import Parameter, Tensor
 from .batched import Batched, batched
 
@@ -22,13 +22,15 @@ from .batched import Batched, batched
 def run_lifted(op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...]) -> Tensor | None:
     """The result of a call in two levels without other modes; None if they must get it one after the other."""
     tape, level = MODES.stack
-    as_it_is = op.as_it_is
-    if as_it_is is None or not op.is_plain or op.types in (ANY, EACH) or level.tapes != (tape,) or MODES.forward_off:
+    if not op.is_plain or level.tapes != (tape,) or MODES.forward_off:
         return None
-    dtype, home, values, flags = None, None, list[Any](), list[bool]()
+    dtype, home = None, None
+    flags: list[bool] = []
+    values: list[Any] = []  # what lies below the levels
+    arrays: list[Any] = []  # of those that are tensors
     for x in args:
         flag = type(x) is Batched and x._level is level
-        value = x._value if flag else x
+        value = array = x._value if flag else x
         kind = type(value)
         if kind is Tensor or kind is Parameter:
             array = value._array
@@ -41,10 +43,11 @@ def run_lifted(op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...]) -> T
             return None
         flags.append(flag)
         values.append(value)
+        arrays.append(array)
     if True not in flags or dtype not in FULL_FLOATS:
         return None
     named = dict(zip(op.attributes, attributes, strict=True)) if attributes else {}
     for value in attributes:
         if isinstance(value, Tensor):
             return None
-    return batched(level, tape.run_lifted(op, values, named)) if as_it_is(flags, values, named) else None
+    return batched(level, tape.run_lifted(op, values, attributes, named)) if op.as_it_is(flags, arrays, named) else None

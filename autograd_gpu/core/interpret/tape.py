@@ -28,6 +28,7 @@ from ..graph.tensor_base import Duals
 from ..tensor import Tensor
 from .batched import Batching
 from .duals import share_with_saved_outputs
+from .implementation import run_core
 from .interpreters import Interpreter, Result, lower, replaced
 
 Place = int  # the number of a tensor
@@ -116,23 +117,26 @@ class Taping(Interpreter):
             self._number(Call(op, ([*args],) if op.variadic else args, attributes, several, extras), places, seen)
         return outs, extras
 
-    def run_lifted(self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    def run_lifted(
+        self, op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...], named: dict[str, Any]
+    ) -> Tensor:
         """Does the same for a plain op (OpDef.is_plain) on all examples of the only level; returns the result.
 
-        The stack must be this tape and the level, without other modes.
+        The stack must be this tape and the level, without other modes, and the arguments must be prepared.
         """
         stack, bits = MODES.stack, MODES.bits
         MODES.stack, MODES.bits = (), self.outer
         try:
-            out = getattr(RECORD, op.name)(*args, **attributes)
+            out: Tensor = run_core(op, args, attributes)
         finally:
             MODES.stack, MODES.bits = stack, bits
         places = self._places_of(args)
-        if places is not None and is_differentiable(call := Call(op, args, attributes, (out,))):
-            self._keep(call, places, [place := self.add(out)])
+        if places is not None:
+            place = self.add(out)
+            self._keep(Call(op, args, named, (out,)), places, [place])
             self.lifted.add(place)
             if (node := out._fn) is not None and node.keeps_output:
-                share_with_saved_outputs(call.outs)
+                share_with_saved_outputs((out,))
         return out
 
     def _places_of(self, args: Sequence[Any]) -> list[Place | None] | None:
@@ -164,12 +168,15 @@ class Taping(Interpreter):
         if self.hidden and not self.hidden.isdisjoint(places):
             raise Untapeable(f"{self.api}: {call.op.name} uses a value that was computed in a no_grad block, which is "
                              f"constant for reverse mode only; detach() it, or use {self.instead}")
-        self.calls.append(TapedCall(call, places, numbers, self._versions(call)))
-
-    def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
-        """Those of tensors that may be written to: not of one from inference mode, where `reverse` cannot run."""
-        return [(x, 0 if (storage := x._storage) is None else storage.version) for x in (*call.inputs, *call.outs)
-                if isinstance(x, Tensor) and not (self.reverse and x._storage is INFERENCE_STORAGE)]
+        versions: list[tuple[Tensor, int]] = []  # of tensors that may be written to
+        for x in (*call.inputs, *call.outs):
+            if isinstance(x, Tensor):
+                storage = x._storage
+                if storage is None:
+                    versions.append((x, 0))
+                elif storage is not INFERENCE_STORAGE or not self.reverse:  # which cannot run in inference mode
+                    versions.append((x, storage.version))
+        self.calls.append(TapedCall(call, places, numbers, versions))
 
     def _sees(self) -> bool:
         """Whether calls are kept now. Sets the grad mode of what lies below, which the caller restores."""
@@ -292,7 +299,8 @@ class Taping(Interpreter):
     def check_versions(self, taped: TapedCall) -> None:
         """Raises if a tensor that a call used has been written to since."""
         for x, version in taped.versions:
-            if version_of(x) != version:
+            storage = x._storage
+            if (0 if storage is None else storage.version) != version:
                 raise Untapeable(f"{self.api}: a tensor that {taped.call.op.name} used has been modified by an inplace "
                                  "operation since; clone it first")
 
