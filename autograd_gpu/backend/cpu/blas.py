@@ -33,7 +33,7 @@ class Limit:
         self.controller = controller
         self.lock = threading.RLock()  # a signal handler may call a product, too
         self.depth = 0  # the calls that run, in any thread
-        self.before = 1  # the limit before the first of them
+        self.before = self.during = 1  # the limit before the first of them, and that for them
         if controller is None:
             self.get: Callable[[], int] = int
             self.put: Callable[[int], object] = bool
@@ -54,13 +54,15 @@ class Limit:
                 self.depth += 1
                 entered = True
                 if self.depth == 1:
-                    self.put(threads)
+                    self.during = threads
+                    if threads != self.before:
+                        self.put(threads)
             return function(*args)
         finally:
             if entered:
                 with self.lock:
                     self.depth -= 1
-                    if not self.depth:
+                    if not self.depth and self.during != self.before:
                         self.put(self.before)
 
     def threads(self) -> int:

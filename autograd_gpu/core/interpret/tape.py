@@ -28,7 +28,6 @@ from ..graph.tensor_base import Duals
 from ..tensor import Tensor
 from .batched import Batching
 from .duals import share_with_saved_outputs
-from .implementation import run_core
 from .interpreters import Interpreter, Result, lower, replaced
 
 Place = int  # the number of a tensor
@@ -117,27 +116,17 @@ class Taping(Interpreter):
             self._number(Call(op, ([*args],) if op.variadic else args, attributes, several, extras), places, seen)
         return outs, extras
 
-    def run_lifted(
-        self, op: OpDef, args: Sequence[Any], attributes: tuple[Any, ...], named: dict[str, Any]
-    ) -> Tensor:
-        """Does the same for a plain op (OpDef.is_plain) on all examples of the only level; returns the result.
+    def keep_lifted(self, call: Call, places: list[Place | None], versions: list[tuple[Tensor, int]]) -> None:
+        """Keeps a call of a plain op (OpDef.is_plain) on all examples of the only level, which has run just now.
 
-        The stack must be this tape and the level, without other modes, and the arguments must be prepared.
+        One of its inputs depends on the inputs of the function; `places` and `versions` are those of its inputs.
         """
-        stack, bits = MODES.stack, MODES.bits
-        MODES.stack, MODES.bits = (), self.outer
-        try:
-            out: Tensor = run_core(op, args, attributes)
-        finally:
-            MODES.stack, MODES.bits = stack, bits
-        places = self._places_of(args)
-        if places is not None:
-            place = self.add(out)
-            self._keep(Call(op, args, named, (out,)), places, [place])
-            self.lifted.add(place)
-            if (node := out._fn) is not None and node.keeps_output:
-                share_with_saved_outputs((out,))
-        return out
+        (out,) = call.outs
+        place = self.add(out)
+        self._keep(call, places, [place], [*versions, (out, version_of(out))])
+        self.lifted.add(place)
+        if (node := out._fn) is not None and node.keeps_output:
+            share_with_saved_outputs(call.outs)
 
     def _places_of(self, args: Sequence[Any]) -> list[Place | None] | None:
         """The numbers of the arguments; None if none of them depends on the inputs."""
@@ -159,24 +148,23 @@ class Taping(Interpreter):
             moving = zip(call.outs, differentiable_outputs(call), strict=True)
             numbers = [self.add(out) if moves else None for out, moves in moving]
         if seen:
-            self._keep(call, places, numbers)
+            self._keep(call, places, numbers, self._versions(call))
         else:
             self.hidden.update([place for place in numbers if place is not None])
         share_with_saved_outputs(call.outs)
 
-    def _keep(self, call: Call, places: list[Place | None], numbers: list[Place | None]) -> None:
+    def _keep(
+        self, call: Call, places: list[Place | None], numbers: list[Place | None], versions: list[tuple[Tensor, int]]
+    ) -> None:
         if self.hidden and not self.hidden.isdisjoint(places):
             raise Untapeable(f"{self.api}: {call.op.name} uses a value that was computed in a no_grad block, which is "
                              f"constant for reverse mode only; detach() it, or use {self.instead}")
-        versions: list[tuple[Tensor, int]] = []  # of tensors that may be written to
-        for x in (*call.inputs, *call.outs):
-            if isinstance(x, Tensor):
-                storage = x._storage
-                if storage is None:
-                    versions.append((x, 0))
-                elif storage is not INFERENCE_STORAGE or not self.reverse:  # which cannot run in inference mode
-                    versions.append((x, storage.version))
         self.calls.append(TapedCall(call, places, numbers, versions))
+
+    def _versions(self, call: Call) -> list[tuple[Tensor, int]]:
+        """Those of tensors that may be written to: not of one from inference mode, where `reverse` cannot run."""
+        return [(x, 0 if (storage := x._storage) is None else storage.version) for x in (*call.inputs, *call.outs)
+                if isinstance(x, Tensor) and not (self.reverse and x._storage is INFERENCE_STORAGE)]
 
     def _sees(self) -> bool:
         """Whether calls are kept now. Sets the grad mode of what lies below, which the caller restores."""

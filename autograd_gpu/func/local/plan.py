@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.declare.op_call import Call
-from ...core.interpret.tape import Place, TapedCall, Taping, Untapeable
+from ...core.interpret.tape import Place, Taping, Untapeable
 from ...core.tensor import Tensor
 from ...modes import MODES
 from .second_derivative import Activation, activation_of, has_second_derivative, is_elementwise, takes_rows
@@ -143,7 +143,11 @@ def _facts_of(tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> Fac
     """The facts about a tape, known from the last one of this structure."""
     if any(level.is_trace for level in MODES.stack):  # it hears what they depend on
         return Facts(tape, outs, jacobian)
-    key = jacobian, *outs, *[_structure(taped) for taped in tape.calls]
+    structure: list[Any] = [jacobian, *outs]  # what facts and costs may depend on
+    for call, inputs, outputs, _ in tape.calls:
+        shapes = [x._array.shape if isinstance(x, Tensor) else x for x in (*call.inputs, *call.outs)]
+        structure.append((call.op.name, *inputs, *outputs, *call.attributes.items(), *shapes))
+    key = tuple(structure)
     try:
         facts = _KNOWN.get(key)
     except TypeError:  # an attribute has no hash
@@ -154,13 +158,6 @@ def _facts_of(tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> Fac
             _KNOWN.clear()
         _KNOWN[key] = facts
     return facts
-
-
-def _structure(taped: TapedCall) -> tuple[Any, ...]:
-    """What facts and costs may depend on."""
-    call = taped.call
-    shapes = [x._array.shape if isinstance(x, Tensor) else x for x in (*call.inputs, *call.outs)]
-    return call.op.name, *taped.inputs, *taped.outputs, *call.attributes.items(), *shapes
 
 
 class Plan:

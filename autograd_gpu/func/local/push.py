@@ -67,21 +67,22 @@ def part(x: Tensor, start: int, stop: int) -> Tensor | None:
 def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Place | None]) -> Streams:
     """The streams of the places `outs` that have one. `seeds` are the tangents of the inputs, (d, *shape)."""
     streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
-    layers: dict[Place | None, Layer] = {}  # by the place of the product, whose stream is not there yet
+    layer: Layer | None = None  # that the step before begins, and this one ends
     begins = plan.layers if takes_layers(seeds.values()) else ()
     with chained(puts_off()) as chain:
         for n, (step, (firsts, seconds), dying) in enumerate(zip(plan.steps, plan.needs, plan.dying, strict=True)):
-            incoming = [streams.get(place) for place in step.inputs]
-            if (layer := layers.pop(step.inputs[0], None)) is not None:
+            if layer is not None:
                 streams[step.outputs[0]] = Stream(through(layer, form)[1], form.d, len(form.groups))
-            elif (firsts or seconds) and any(s is not None for s in incoming):
-                head = incoming[0]
-                if firsts and n in begins and head and (layer := layer_of(plan, n, head.tensor)) is not None:
-                    layers[step.outputs[0]] = layer
-                else:
-                    chain.run()
-                    pushed = _pushed(step, incoming, form, firsts)
-                    streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
+                layer = None
+            elif firsts or seconds:
+                if firsts and n in begins and (head := streams.get(step.inputs[0])) is not None:
+                    layer = layer_of(plan, n, head.tensor)
+                if layer is None:
+                    incoming = [streams.get(place) for place in step.inputs]
+                    if any(s is not None for s in incoming):
+                        chain.run()
+                        pushed = _pushed(step, incoming, form, firsts)
+                        streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
             for place in dying:
                 streams.pop(place, None)
     return {place: streams[place] for place in outs if place in streams}
@@ -112,8 +113,8 @@ def layer_of(plan: Plan, n: int, stream: Tensor) -> Layer | None:
 
     Those of the input, or 1 in place of each.
     """
-    x, weight = plan.steps[n].call.inputs[:2]
-    inner, shape = stream.shape[1:], x.shape
+    x, weight = plan.steps[n].call.args[:2]
+    inner, shape = stream._array.shape[1:], x._array.shape
     if inner != shape and inner != (*(1,) * (len(shape) - 1), shape[-1]):
         return None
     return Layer(stream, weight, plan.steps[n + 1].activation)  # type: ignore[arg-type]  # plan.layers says there is one
