@@ -115,6 +115,8 @@ class Facts:
         # The number of elements of the largest value that depends on x.
         self.widest = max([x.numel() for n, *_ in self.steps for x in tape.calls[n].call.outs], default=0)
         self.costs: dict[Any, Any] = {}  # of cost.py
+        # The results of steps with a second derivative.
+        self.bent = {place for n, _, curved, _ in self.steps if curved for place in tape.calls[n].outputs} - {None}
 
     def _is_product(self, number: int, tape: Taping) -> bool:
         n, live, _, _ = self.steps[number]
@@ -167,7 +169,7 @@ class Plan:
         facts = _facts_of(tape, outs, jacobian)
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
         self.layers, self.joins, self.widest, self.costs = facts.layers, facts.joins, facts.widest, facts.costs
-        self.needs, self.dying = facts.needs, facts.dying
+        self.needs, self.dying, self.bent = facts.needs, facts.dying, facts.bent
         self.steps: list[Step] = []
         for n, live, curved, activates in facts.steps:
             taped = tape.calls[n]
@@ -181,5 +183,4 @@ class Plan:
 
     def shows_examples(self, lifted: set[Place]) -> bool:
         """Whether the examples of vmap lie along the first dimensions of each result that has second derivatives."""
-        curved = [step for step in self.steps if step.has_second_derivative]
-        return all(place is None or place in lifted for step in curved for place in step.outputs)
+        return self.bent <= lifted

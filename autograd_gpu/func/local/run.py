@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,8 +134,7 @@ def taped(
     request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
     examples: Examples,
 ) -> Run:  # fmt: skip
-    levels = examples.levels
-    with entered(Taping(request.api, 'method="nested"', True, levels), len(levels)) as tape, _heard(levels, tape):
+    with _hearing(Taping(request.api, 'method="nested"', True, examples.levels)) as tape:
         with below(tape):
             aliases = [RECORD.basic_index(savable(examples.whole(x)), ...) for x in points]
         places = [tape.add(x) for x in aliases]
@@ -149,18 +147,25 @@ def taped(
         return Run(tape, places, leaves, out_spec, outs, [tape.place_of(out) for out in outs], aux)
 
 
-@contextmanager
-def _heard(levels: tuple[Batching, ...], tape: Taping) -> Iterator[None]:
-    """Lets the tape hear what the innermost of the levels lifts."""
-    if not levels:
-        yield
-        return
-    level, before = levels[-1], levels[-1].tapes
-    level.tapes = (*before, tape)
-    try:
-        yield
-    finally:
-        level.tapes = before
+class _hearing(entered):
+    """Context manager: enters a tape below its levels, the innermost ones, and lets it hear what they lift."""
+
+    __slots__ = ("_tapes",)
+
+    def __init__(self, tape: Taping) -> None:
+        super().__init__(tape, len(tape.levels))
+
+    def __enter__(self) -> Taping:
+        tape: Taping = super().__enter__()
+        for level in tape.levels[-1:]:
+            self._tapes = level.tapes
+            level.tapes = (*self._tapes, tape)
+        return tape
+
+    def __exit__(self, *exc: object) -> None:
+        for level in self._interpreter.levels[-1:]:
+            level.tapes = self._tapes
+        super().__exit__(*exc)
 
 
 def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Found:
