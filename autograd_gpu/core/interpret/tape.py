@@ -15,7 +15,7 @@ tensor gets the number of the result. Its views, and what it is a view of, get t
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...backend.arrays import strides
@@ -284,19 +284,20 @@ class Taping(Interpreter):
             raise Untapeable(f"{self.api}: detach_() makes a constant of reverse mode only; use detach(), or "
                              f"{self.instead}")
 
-    def check_versions(self, taped: TapedCall) -> None:
-        """Raises if a tensor that a call used has been written to since."""
-        for x, version in taped.versions:
-            storage = x._storage
-            if (0 if storage is None else storage.version) != version:
-                raise Untapeable(f"{self.api}: a tensor that {taped.call.op.name} used has been modified by an inplace "
-                                 "operation since; clone it first")
+    def check_versions(self, calls: Iterable[TapedCall]) -> None:
+        """Raises if a tensor that one of the calls used has been written to since."""
+        for taped in calls:
+            for x, version in taped.versions:
+                storage = x._storage
+                if (0 if storage is None else storage.version) != version:
+                    raise Untapeable(f"{self.api}: a tensor that {taped.call.op.name} used has been modified by an "
+                                     "inplace operation since; clone it first")
 
     def push(self, tangents: dict[Place, Tensor], places: Sequence[Place | None]) -> list[Any]:
         """The tangents of the tensors at `places`, None for zero, from those of the inputs."""
         known: dict[Place | None, Any] = dict(tangents.items())
         for taped in self.calls:
-            self.check_versions(taped)
+            self.check_versions((taped,))
             pushed = push_forward(RECORD, taped.call, [known.get(place) for place in taped.inputs])
             known.update(zip(taped.outputs, pushed, strict=True))
         return [known.get(place) for place in places]

@@ -170,12 +170,12 @@ class Plan:
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
         self.layers, self.joins, self.widest, self.costs = facts.layers, facts.joins, facts.widest, facts.costs
         self.needs, self.dying, self.bent = facts.needs, facts.dying, facts.bent
+        tape.check_versions([tape.calls[n] for n, *_ in facts.steps])
         self.steps: list[Step] = []
         for n, live, curved, activates in facts.steps:
-            taped = tape.calls[n]
-            tape.check_versions(taped)
-            activation = activation_of(taped.call, live) if activates else None
-            self.steps.append(Step(taped.call, taped.inputs, taped.outputs, live, curved, activation))
+            call, inputs, outputs, _ = tape.calls[n]
+            activation = activation_of(call, live) if activates else None
+            self.steps.append(Step(call, inputs, outputs, live, curved, activation))
 
     @property
     def has_second_derivative(self) -> bool:

@@ -89,10 +89,11 @@ def points_of(request: Request, args: tuple[Any, ...]) -> tuple[list[Tensor], Tr
 
 
 class Examples(NamedTuple):
-    """The levels of vmap above a tape, the outermost first, and the sizes of their batches."""
+    """The levels of vmap above a tape, the outermost first, the sizes of their batches, and the points below them."""
 
     levels: tuple[Batching, ...]
     sizes: tuple[int, ...]
+    points: Sequence[Tensor]
 
     def whole(self, x: Any) -> Any:
         """What x is below the levels, with all examples along its first dimensions; x itself if it is not in all."""
@@ -115,7 +116,7 @@ def examples_of(points: list[Tensor]) -> Examples:
             break
         values = [x._value for x in values]
         levels.insert(0, level)
-    return Examples(tuple(levels), tuple([level.n for level in levels]))
+    return Examples(tuple(levels), tuple([level.n for level in levels]), values)
 
 
 class Run(NamedTuple):
@@ -131,12 +132,11 @@ class Run(NamedTuple):
 
 
 def taped(
-    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
-    examples: Examples,
-) -> Run:  # fmt: skip
+    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], spec: TreeSpec, examples: Examples
+) -> Run:
     with _hearing(Taping(request.api, 'method="nested"', True, examples.levels)) as tape:
         with below(tape):
-            aliases = [RECORD.basic_index(savable(examples.whole(x)), ...) for x in points]
+            aliases = [RECORD.basic_index(savable(x), ...) for x in examples.points]
         places = [tape.add(x) for x in aliases]
         tape.leaves = set(places)
         inputs = with_arguments(args, request.argnums, unflatten(spec, [examples.lifted(x) for x in aliases]))
@@ -183,14 +183,14 @@ def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, An
             return _derivatives(request, args, kwargs, points, spec, examples)
         except Untapeable as reason:
             LOGGER.debug(f"{request.api}({name_of(request.func)}) keeps the calls of one example: {reason}")
-    return _derivatives(request, args, kwargs, points, spec, Examples((), ()))
+    return _derivatives(request, args, kwargs, points, spec, Examples((), (), points))
 
 
 def _derivatives(
     request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
     examples: Examples,
 ) -> Found:  # fmt: skip
-    run = taped(request, args, kwargs, points, spec, examples)
+    run = taped(request, args, kwargs, spec, examples)
     above = len(MODES.stack) - len(examples.levels)
     with replaced(MODES.stack[:above]):
         plan = Plan(run.tape, run.out_places, request.jacobian)
