@@ -32,8 +32,8 @@ class Limit:
         """`controller` is threadpoolctl's; None for a library that it does not know, whose limit stays."""
         self.controller = controller
         self.lock = threading.RLock()  # a signal handler may call a product, too
-        self.depth = 0  # the calls that run, in any thread
-        self.before = self.during = 1  # the limit before the first of them, and that for them
+        self.depth = 0  # the calls that run with another limit, in any thread
+        self.before = 1  # the limit before the first of them
         if controller is None:
             self.get: Callable[[], int] = int
             self.put: Callable[[int], object] = bool
@@ -51,18 +51,17 @@ class Limit:
             with self.lock:
                 if not self.depth:
                     self.before = self.get()
-                self.depth += 1
-                entered = True
-                if self.depth == 1:
-                    self.during = threads
-                    if threads != self.before:
+                if self.depth or self.before != threads:  # else it is on already
+                    self.depth += 1
+                    entered = True
+                    if self.depth == 1:
                         self.put(threads)
             return function(*args)
         finally:
             if entered:
                 with self.lock:
                     self.depth -= 1
-                    if not self.depth and self.during != self.before:
+                    if not self.depth:
                         self.put(self.before)
 
     def threads(self) -> int:
