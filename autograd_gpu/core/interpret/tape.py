@@ -92,10 +92,13 @@ class Taping(Interpreter):
 
     def add(self, x: Tensor, number: Place | None = None) -> Place:
         """Gives x a number, by default a new one."""
-        if not hasattr(x, "_tangents"):
-            x._tangents = {}
+        place = len(self.numbered) if number is None else number
+        numbers = getattr(x, "_tangents", None)
+        if numbers is None:
+            x._tangents = {self: place}
             Duals.made = True
-        place = x._tangents[self] = len(self.numbered) if number is None else number
+        else:
+            numbers[self] = place
         self.numbered.append(weakref.ref(x))
         return place
 

@@ -243,7 +243,7 @@ def _selected(request: Request, selection: Selection, d: int, plan: Plan, run: R
 
 
 def _rows_last(t: Tensor | None, out: Tensor) -> Any:
-    return None if t is None else RECORD.permute(expanded(t, out), (*range(1, out.ndim + 1), 0))
+    return None if t is None else RECORD.permute(expanded(t, out), (*range(1, out._array.ndim + 1), 0))
 
 
 def seeds_of(like: Sequence[Tensor], sizes: tuple[int, ...], kept: bool) -> list[Tensor]:
