@@ -150,21 +150,22 @@ def taped(
 class _hearing(entered):
     """Context manager: enters a tape below its levels, the innermost ones, and lets it hear what they lift."""
 
-    __slots__ = ("_tapes",)
+    __slots__ = ("_level", "_tapes")
 
     def __init__(self, tape: Taping) -> None:
         super().__init__(tape, len(tape.levels))
+        self._level = tape.levels[-1] if tape.levels else None
 
     def __enter__(self) -> Taping:
         tape: Taping = super().__enter__()
-        for level in tape.levels[-1:]:
-            self._tapes = level.tapes
-            level.tapes = (*self._tapes, tape)
+        if self._level is not None:
+            self._tapes = self._level.tapes
+            self._level.tapes = (*self._tapes, tape)
         return tape
 
     def __exit__(self, *exc: object) -> None:
-        for level in self._interpreter.levels[-1:]:
-            level.tapes = self._tapes
+        if self._level is not None:
+            self._level.tapes = self._tapes
         super().__exit__(*exc)
 
 
@@ -243,7 +244,7 @@ def _selected(request: Request, selection: Selection, d: int, plan: Plan, run: R
 
 
 def _rows_last(t: Tensor | None, out: Tensor) -> Any:
-    return None if t is None else RECORD.permute(expanded(t, out), (*range(1, out._array.ndim + 1), 0))
+    return None if t is None else RECORD.permute(expanded(t, out), (*range(1, out.ndim + 1), 0))
 
 
 def seeds_of(like: Sequence[Tensor], sizes: tuple[int, ...], kept: bool) -> list[Tensor]:

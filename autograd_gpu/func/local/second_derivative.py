@@ -105,9 +105,7 @@ def takes_rows(call: Call, live: Sequence[int]) -> bool:
 
 def expanded(t: Any, x: Any) -> Any:
     """Tangents of x, (n, *x.shape), from some that may have size 1 in place of the sizes of x; None for None."""
-    if t is None or t._array.shape[1:] == x._array.shape:
-        return t
-    return RECORD.expand(t, (t.shape[0], *x.shape))
+    return t if t is None or t.shape[1:] == x.shape else RECORD.expand(t, (t.shape[0], *x.shape))
 
 
 def push_batched(call: Call, tangents: Tangents, n: int) -> list[Any]:
