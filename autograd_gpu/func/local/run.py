@@ -157,10 +157,10 @@ class _hearing(entered):
         self._level = tape.levels[-1] if tape.levels else None
 
     def __enter__(self) -> Taping:
-        tape: Taping = super().__enter__()
         if self._level is not None:
             self._tapes = self._level.tapes
-            self._level.tapes = (*self._tapes, tape)
+            self._level.tapes = (*self._tapes, self._interpreter)
+        tape: Taping = super().__enter__()
         return tape
 
     def __exit__(self, *exc: object) -> None:
