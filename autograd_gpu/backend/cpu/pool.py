@@ -29,7 +29,7 @@ class Block:
     """The owner of an array's memory. NumPy holds it as `.base` until the last view dies."""
 
     __slots__ = ()
-    memory: np.ndarray  # in a slot
+    memory: np.ndarray  # a slot of each subclass
 
     def __del__(self) -> None:  # may run at any point, also inside this module: no lock, only atomic list calls
         memory = self.memory

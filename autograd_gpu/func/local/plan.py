@@ -170,7 +170,7 @@ class Plan:
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
         self.layers, self.joins, self.widest, self.costs = facts.layers, facts.joins, facts.widest, facts.costs
         self.needs, self.dying, self.bent = facts.needs, facts.dying, facts.bent
-        tape.check_versions([tape.calls[n] for n, *_ in facts.steps])
+        tape.check_versions([tape.calls[step[0]] for step in facts.steps])
         self.steps: list[Step] = []
         for n, live, curved, activates in facts.steps:
             call, inputs, outputs, _ = tape.calls[n]
