@@ -153,6 +153,7 @@ def test_slow_activations_of_fewer_elements_are_shared_by_cores(monkeypatch, dty
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.cpu
 def test_a_bias_for_a_number_is_refused():
     """A weight of one dimension makes a number of a vector; the sum with the bias would be a vector again."""
     with pytest.raises(IndexError, match="out of range"):
