@@ -213,9 +213,7 @@ def _parts(spec: TreeSpec, leaves: Iterator[Any]) -> list[Any]:
     return children
 
 
-def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Any:
-    """The pytree of that structure with these leaves."""
-    return spec.unflatten(leaves)
+unflatten = TreeSpec.unflatten  # of a structure and leaves
 
 
 def tree_map(function: Callable[..., Any], tree: Any) -> Any:

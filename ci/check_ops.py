@@ -39,6 +39,7 @@ SLOT = {
     f"{PACKAGE}/cuda/graphed_step.py": "each replay reads it, of each input",
     f"{PACKAGE}/distributed/memory.py": "asks whether a tensor has an array; those of transforms have none",
     f"{PACKAGE}/func/local/plan.py": "each second derivative reads it, of each call of the function",
+    f"{PACKAGE}/func/local/push.py": "each second derivative reads it, of each layer",
     f"{PACKAGE}/func/reverse.py": "the engine takes the arrays of the points",
     f"{PACKAGE}/hooks/pack_cache.py": "packs in a traced call, which `array` would tell of a read",
     f"{PACKAGE}/hooks/quantize.py": "packs in a traced call, which `array` would tell of a read",

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.declare.batch_rules import moved
 from ..core.declare.op import RECORD
 from ..core.interpret.batched import RANDOMNESS, Batched, Batching, batched
-from ..core.interpret.interpreters import below, entered
+from ..core.interpret.interpreters import entered
 from ..core.tensor import Tensor
 from ..distributed import ProcessGroup
 from ..pytrees import TreeSpec, flatten, spread, unflatten
@@ -91,12 +91,14 @@ def _mapped_inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list
     except ValueError:
         raise ValueError(f"{_with_inputs(func, in_dims)}: in_dims is not compatible with the structure of `inputs`. "
                          f"in_dims has structure {flatten(in_dims)[1]} but inputs has structure {spec}.") from None
+    sizes: list[int] = []
     for i, (x, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is not None:
             if wrong := _wrong_dim(x, dim):
                 raise ValueError(f"{_with_inputs(func, in_dims)}: Got in_dim={dim} for {wrong}")
             dims[i] = dim % x.ndim
-    sizes = list(dict.fromkeys(x.shape[dim] for x, dim in zip(leaves, dims, strict=True) if dim is not None))
+            if (size := x.shape[dim]) not in sizes:
+                sizes.append(size)
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(sizes) > 1:
@@ -128,15 +130,14 @@ def _run(
     randomness: str, kwargs: dict[str, Any],
 ) -> Any:  # fmt: skip
     """Runs `func` once on all examples."""
-    with entered(Batching(size, randomness)) as level:
-        with below(level):
-            values = [x if dim is None else moved(RECORD, x, dim, 0) for x, dim in zip(leaves, dims, strict=True)]
-        lifted = [x if dim is None else batched(level, x) for x, dim in zip(values, dims, strict=True)]
+    level = Batching(size, randomness)
+    lifted = [x if dim is None else batched(level, moved(RECORD, x, dim, 0))
+              for x, dim in zip(leaves, dims, strict=True)]
+    with entered(level):
         output = func(*unflatten(spec, lifted), **kwargs)
-        outs, out_spec = flatten(output)
-        places = _out_dims(func, out_dims, output, out_spec)
-        with below(level):
-            return unflatten(out_spec, [_result(func, level, x, dim) for x, dim in zip(outs, places, strict=True)])
+    outs, out_spec = flatten(output)
+    places = _out_dims(func, out_dims, output, out_spec)
+    return unflatten(out_spec, [_result(func, level, x, dim) for x, dim in zip(outs, places, strict=True)])
 
 
 def _out_dims(func: Any, out_dims: Any, result: Any, spec: TreeSpec) -> list[Any]:

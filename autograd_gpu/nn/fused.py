@@ -40,7 +40,9 @@ def _known(activation: Any) -> tuple[str, tuple[Any, ...]] | None:
     name = ACTIVATIONS.get(type(activation))
     if name is not None:
         parameters = FAMILIES[name].attributes
-        return (name, tuple([getattr(activation, p) for p in parameters])) if _plain(activation) else None
+        if not _plain(activation):
+            return None
+        return name, tuple([getattr(activation, p) for p in parameters]) if parameters else ()
     name = FUNCTIONS.get(activation) if isinstance(activation, FunctionType) else None
     return None if name is None else (name, tuple(FAMILIES[name].attributes.values()))
 

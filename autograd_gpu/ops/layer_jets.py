@@ -102,6 +102,8 @@ class Product:
     At once, if `a` is the same in all rows, or if it is large: blocks pack b anew for each of the n matrices.
     """
 
+    __slots__ = ("a", "b", "height", "nbytes", "out")
+
     def __init__(self, a: Array, b: Array, height: int) -> None:
         self.a, self.height, self.nbytes = a, height, 0
         large = a.nbytes >= LARGE_BYTES

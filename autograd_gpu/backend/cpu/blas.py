@@ -34,6 +34,7 @@ class Limit:
         self.lock = threading.RLock()  # a signal handler may call a product, too
         self.depth = 0  # the calls that run, in any thread
         self.before = 1  # the limit before the first of them
+        self.changes = False  # whether the first of them has set another one
         if controller is None:
             self.get: Callable[[], int] = int
             self.put: Callable[[int], object] = bool
@@ -51,16 +52,17 @@ class Limit:
             with self.lock:
                 if not self.depth:
                     self.before = self.get()
+                    self.changes = threads != self.before
                 self.depth += 1
                 entered = True
-                if self.depth == 1:
+                if self.depth == 1 and self.changes:
                     self.put(threads)
             return function(*args)
         finally:
             if entered:
                 with self.lock:
                     self.depth -= 1
-                    if not self.depth:
+                    if not self.depth and self.changes:
                         self.put(self.before)
 
     def threads(self) -> int:

@@ -28,21 +28,23 @@ class _FreeBytes:
 class Block:
     """The owner of an array's memory. NumPy holds it as `.base` until the last view dies."""
 
-    memory: np.ndarray
+    __slots__ = ()
+    memory: np.ndarray  # a slot of each subclass
 
     def __del__(self) -> None:  # may run at any point, also inside this module: no lock, only atomic list calls
         memory = self.memory
-        if _FreeBytes.size + memory.nbytes > MAX_FREE:
+        nbytes = memory.nbytes
+        if _FreeBytes.size + nbytes > MAX_FREE:
             release()
-        if memory.nbytes <= MAX_FREE:
-            _FreeBytes.size += memory.nbytes
-            _free.setdefault(memory.nbytes, []).append(memory)
+        if nbytes <= MAX_FREE:
+            _FreeBytes.size += nbytes
+            _free.setdefault(nbytes, []).append(memory)
 
 
 def _block_type(size: int) -> type:
     kind = _types.get(size)
     if kind is None:
-        kind = _types[size] = type("Block", (Block, ctypes.c_char * size), {})
+        kind = _types[size] = type("Block", (Block, ctypes.c_char * size), {"__slots__": ("memory",)})
     return kind
 
 

@@ -144,7 +144,10 @@ class OpNode(SavingNode):
         outputs: list[SavedOutput] = []
         for slot_name in self.output_slots:
             value = getattr(self, slot_name)
-            outputs += [s for s in (value if isinstance(value, list) else (value,)) if isinstance(s, SavedOutput)]
+            if isinstance(value, SavedOutput):
+                outputs.append(value)
+            elif isinstance(value, list):
+                outputs += [s for s in value if isinstance(s, SavedOutput)]
         return outputs
 
     def keep_extras(self) -> None:

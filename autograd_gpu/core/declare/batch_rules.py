@@ -37,7 +37,10 @@ Test = Callable[[Sequence[bool], Sequence[Any], dict[str, Any]], bool]
 
 
 def as_it_is(fits: Test) -> Callable[[Rule], Rule]:
-    """Decorates a batch rule: the op itself runs on all examples where fits(batched, inputs, attributes) holds."""
+    """Decorates a batch rule: the op itself runs on all examples where fits(batched, inputs, attributes) holds.
+
+    `inputs` are tensors or arrays: a test may read their shapes.
+    """
 
     def decorated(rule: Rule) -> Rule:
         rule.as_it_is = fits  # type: ignore[attr-defined]

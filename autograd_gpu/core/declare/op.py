@@ -176,7 +176,7 @@ class OpDef:
     names: Specs
     result: Any = None  # the namedtuple of several named outputs
     raw: Callable[..., Any] = None  # type: ignore[assignment]
-    cores: dict[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
+    cores: dict[tuple[Any, ...], Callable[..., Any]] = field(default_factory=dict)
     variants: dict[tuple[type, ...], Callable[..., Any]] = field(default_factory=dict)
     level_records: dict[tuple[Any, ...], Callable[..., Any]] = field(default_factory=dict)
     fast: set[tuple[str, ...]] = field(default_factory=set)  # kinds of arguments that have variants
@@ -201,9 +201,14 @@ class OpDef:
 
     @functools.cached_property
     def is_plain(self) -> bool:
-        """Whether a call has one result, which is no view, saves no extras and has a derivative by each input."""
+        """Whether calls that need no preparation may take one step in two levels (core/interpret/lifted_calls.py).
+
+        They may run as they are on a batch, and have one result, which is no view, saves no extras and has a derivative
+        by each input.
+        """
         others = self.view or self.random or self.saved or self.variadic or self.without_rule or self.nondiff_outputs
-        return self.single and not others
+        checked = self.differentiable is None and self.types not in (ANY, EACH)
+        return self.single and not others and checked and self.as_it_is is not None
 
     @functools.cached_property
     def contiguous(self) -> bool:

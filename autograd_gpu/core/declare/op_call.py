@@ -12,6 +12,8 @@ from .op import OpDef
 class Call:
     """One call of an op: its arguments as F takes them (a list input as a list), its results and its saved extras."""
 
+    __slots__ = ("args", "attributes", "extras", "op", "outs")
+
     def __init__(
         self, op: OpDef, args: Sequence[Any], attributes: dict[str, Any], outs: Sequence[Any],
         extras: dict[str, Any] | None = None,

@@ -29,11 +29,12 @@ def run_core(
 
     Uses the op's forward unless another is given. With `keep_saved` it returns (result, saved extras as arrays).
     """
-    kinds = ("*",) if op.variadic else kinds_of(args)
-    key = (*kinds, *(["forward"] if forward is not None else ()), *(["saved"] if keep_saved else ()))
+    key: tuple[Any, ...] = () if op.variadic else tuple(map(type, args))
+    if keep_saved or forward is not None:
+        key = (*key, keep_saved, forward is None)
     core = op.cores.get(key)
     if core is None:
-        core = op.cores[key] = _make_core(op, kinds, keep_saved, forward is not None)
+        core = op.cores[key] = _make_core(op, args, keep_saved, forward is not None)
     rest = (args, *attributes) if op.variadic else (*args, *attributes)
     try:
         return core(*rest) if forward is None else core(forward, *rest)
@@ -52,10 +53,10 @@ def run_keeping_saved(
     return outs, {name: wrap(value) if is_array(value) else value for name, value in extras.items()}
 
 
-def _make_core(op: OpDef, kinds: tuple[str, ...], keep_saved: bool, given_forward: bool) -> Any:
+def _make_core(op: OpDef, args: Sequence[Any], keep_saved: bool, given_forward: bool) -> Any:
     if op.variadic:
         return list_call.make_list_core(op, given_forward)
-    return call.make_core(op, kinds, keep_saved=keep_saved, given_forward=given_forward)
+    return call.make_core(op, kinds_of(args), keep_saved=keep_saved, given_forward=given_forward)
 
 
 def kinds_of(args: Sequence[Any]) -> tuple[str, ...]:

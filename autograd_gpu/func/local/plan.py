@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.declare.op_call import Call
-from ...core.interpret.tape import Place, TapedCall, Taping, Untapeable
+from ...core.interpret.tape import Place, Taping, Untapeable
 from ...core.tensor import Tensor
 from ...modes import MODES
 from .second_derivative import Activation, activation_of, has_second_derivative, is_elementwise, takes_rows
@@ -115,6 +115,8 @@ class Facts:
         # The number of elements of the largest value that depends on x.
         self.widest = max([x.numel() for n, *_ in self.steps for x in tape.calls[n].call.outs], default=0)
         self.costs: dict[Any, Any] = {}  # of cost.py
+        # The results of steps with a second derivative.
+        self.bent = {place for n, _, curved, _ in self.steps if curved for place in tape.calls[n].outputs} - {None}
 
     def _is_product(self, number: int, tape: Taping) -> bool:
         n, live, _, _ = self.steps[number]
@@ -143,7 +145,11 @@ def _facts_of(tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> Fac
     """The facts about a tape, known from the last one of this structure."""
     if any(level.is_trace for level in MODES.stack):  # it hears what they depend on
         return Facts(tape, outs, jacobian)
-    key = jacobian, *outs, *[_structure(taped) for taped in tape.calls]
+    structure: list[Any] = [jacobian, *outs]  # what facts and costs may depend on
+    for call, inputs, outputs, _ in tape.calls:
+        shapes = [x._array.shape if isinstance(x, Tensor) else x for x in (*call.inputs, *call.outs)]
+        structure.append((call.op.name, *inputs, *outputs, *call.attributes.items(), *shapes))
+    key = tuple(structure)
     try:
         facts = _KNOWN.get(key)
     except TypeError:  # an attribute has no hash
@@ -156,13 +162,6 @@ def _facts_of(tape: Taping, outs: Sequence[Place | None], jacobian: bool) -> Fac
     return facts
 
 
-def _structure(taped: TapedCall) -> tuple[Any, ...]:
-    """What facts and costs may depend on."""
-    call = taped.call
-    shapes = [x._array.shape if isinstance(x, Tensor) else x for x in (*call.inputs, *call.outs)]
-    return call.op.name, *taped.inputs, *taped.outputs, *call.attributes.items(), *shapes
-
-
 class Plan:
     """The steps of a tape towards `outs`, and the facts about them."""
 
@@ -170,13 +169,14 @@ class Plan:
         facts = _facts_of(tape, outs, jacobian)
         self.firsts, self.seconds, self.last, self.readers = facts.firsts, facts.seconds, facts.last, facts.readers
         self.layers, self.joins, self.widest, self.costs = facts.layers, facts.joins, facts.widest, facts.costs
-        self.needs, self.dying = facts.needs, facts.dying
+        self.needs, self.dying, self.bent = facts.needs, facts.dying, facts.bent
+        tape.check_versions([tape.calls[step[0]] for step in facts.steps])
         self.steps: list[Step] = []
         for n, live, curved, activates in facts.steps:
-            taped = tape.calls[n]
-            tape.check_versions(taped)
-            activation = activation_of(taped.call, live) if activates else None
-            self.steps.append(Step(taped.call, taped.inputs, taped.outputs, live, curved, activation))
+            call, inputs, outputs, _ = tape.calls[n]
+            activation = activation_of(call, live) if activates else None
+            # Half the time of Step().
+            self.steps.append(tuple.__new__(Step, (call, inputs, outputs, live, curved, activation)))
 
     @property
     def has_second_derivative(self) -> bool:
@@ -184,5 +184,4 @@ class Plan:
 
     def shows_examples(self, lifted: set[Place]) -> bool:
         """Whether the examples of vmap lie along the first dimensions of each result that has second derivatives."""
-        curved = [step for step in self.steps if step.has_second_derivative]
-        return all(place is None or place in lifted for step in curved for place in step.outputs)
+        return self.bent <= lifted

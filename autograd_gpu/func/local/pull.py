@@ -23,9 +23,8 @@ from ...core.interpret.tape import Place
 from ...core.tensor import Tensor
 from .plan import Form, Plan, Step
 from .push import (
-    Layer,
+    begins_layer,
     elementwise_jet,
-    layer_of,
     mirrored,
     own_seconds,
     picked,
@@ -81,7 +80,7 @@ class _Sweep:
         self.plan, self.tangents, self.form, self.firsts = plan, tangents, form, form._replace(groups=())
         self.examples, self.chain = examples, chain
         self.takes_layers = takes_layers(tangents.values())
-        self.layers: dict[Place | None, Layer] = {}  # by the place of the product, whose tangents are not there yet
+        self.begun: Tensor | None = None  # the tangents of the input of a layer, whose product was the step before
         # Terms of the result: of layers, of all pairs, which are computed when the chain has run; and of other steps.
         self.local: list[Tensor] = []
         self.terms: list[Tensor | None] = []
@@ -89,8 +88,9 @@ class _Sweep:
     def forward(self, n: int) -> Bent | Contraction | None:
         """Adds the tangents of a step's results, where they are needed; returns what it adds on the way back."""
         plan, tangents, step = self.plan, self.tangents, self.plan.steps[n]
-        if (layer := self.layers.pop(step.inputs[0], None)) is not None:
-            tangents[step.inputs[0]], tangents[step.outputs[0]] = through(layer, self.firsts)
+        if (t := self.begun) is not None:
+            self.begun = None
+            tangents[step.inputs[0]], tangents[step.outputs[0]] = through(plan, n - 1, t, self.firsts)
             return Bent(step, tangents[step.inputs[0]], self.form, self.examples)
         incoming: list[Any] = [tangents.get(place) for place in step.inputs]
         needed, curved = plan.needs[n][0], step.has_second_derivative
@@ -102,11 +102,11 @@ class _Sweep:
                 self.chain.run()
                 tangents[step.outputs[0]] = elementwise_jet(step, t, self.firsts)
             return Bent(step, t, self.form, self.examples)
-        if self.takes_layers and n in plan.layers and (layer := layer_of(plan, n, incoming[0])) is not None:
+        if self.takes_layers and n in plan.layers and begins_layer(plan, n, incoming[0]):
             if plan.needs[n + 1][0]:
-                self.layers[step.outputs[0]] = layer
+                self.begun = incoming[0]
             else:  # only the activation behind it needs the tangents, on the way back
-                tangents[step.outputs[0]] = RECORD.layer_linear(layer.stream, layer.weight)
+                tangents[step.outputs[0]] = RECORD.layer_linear(incoming[0], step.call.args[1])
             return None
         self.chain.run()
         pushed = push_batched(step.call, incoming, self.form.d)

@@ -25,13 +25,7 @@ from ...core.interpret.tape import Place
 from ...core.tensor import Tensor, wrap
 from ...modes import GRAD_OFF, MODES, RECORDING_MASK
 from .plan import Form, Pair, Plan, Step
-from .second_derivative import (
-    Activation,
-    expanded,
-    push_batched,
-    second_derivative,
-    slopes,
-)
+from .second_derivative import expanded, push_batched, second_derivative, slopes
 
 
 class Stream(NamedTuple):
@@ -60,28 +54,29 @@ def part(x: Tensor, start: int, stop: int) -> Tensor | None:
     """x[start:stop]; None if that has no rows, and x itself if it has all."""
     if start == stop:
         return None
-    rows: Tensor = x if stop - start == x.shape[0] else RECORD.basic_index(x, slice(start, stop))
+    rows: Tensor = x if stop - start == x._array.shape[0] else RECORD.basic_index(x, slice(start, stop))
     return rows
 
 
 def push(plan: Plan, seeds: dict[Place, Tensor], form: Form, outs: Sequence[Place | None]) -> Streams:
     """The streams of the places `outs` that have one. `seeds` are the tangents of the inputs, (d, *shape)."""
     streams: Streams = {place: Stream(t, form.d, 0) for place, t in seeds.items()}
-    layers: dict[Place | None, Layer] = {}  # by the place of the product, whose stream is not there yet
     begins = plan.layers if takes_layers(seeds.values()) else ()
+    done = -1  # the number of a step that was computed with the one before it
     with chained(puts_off()) as chain:
         for n, (step, (firsts, seconds), dying) in enumerate(zip(plan.steps, plan.needs, plan.dying, strict=True)):
-            incoming = [streams.get(place) for place in step.inputs]
-            if (layer := layers.pop(step.inputs[0], None)) is not None:
-                streams[step.outputs[0]] = Stream(through(layer, form)[1], form.d, len(form.groups))
-            elif (firsts or seconds) and any(s is not None for s in incoming):
-                head = incoming[0]
-                if firsts and n in begins and head and (layer := layer_of(plan, n, head.tensor)) is not None:
-                    layers[step.outputs[0]] = layer
+            if (firsts or seconds) and n != done:
+                head = streams.get(step.inputs[0]) if firsts and n in begins else None
+                if head is not None and begins_layer(plan, n, head.tensor):
+                    after = through(plan, n, head.tensor, form)[1]
+                    done = n + 1
+                    streams[plan.steps[done].outputs[0]] = Stream(after, form.d, len(form.groups))
                 else:
-                    chain.run()
-                    pushed = _pushed(step, incoming, form, firsts)
-                    streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
+                    incoming = [streams.get(place) for place in step.inputs]
+                    if any(s is not None for s in incoming):
+                        chain.run()
+                        pushed = _pushed(step, incoming, form, firsts)
+                        streams.update([(p, s) for p, s in zip(step.outputs, pushed, strict=True) if s is not None])
             for place in dying:
                 streams.pop(place, None)
     return {place: streams[place] for place in outs if place in streams}
@@ -99,24 +94,13 @@ def _pushed(step: Step, inputs: Sequence[Stream | None], form: Form, firsts: boo
     return _to_first_order(step.call, inputs, firsts)
 
 
-class Layer(NamedTuple):
-    """A product with a weight, whose only reader is the activation behind it; and the stream of its input."""
+def begins_layer(plan: Plan, n: int, stream: Tensor) -> bool:
+    """Whether step n of plan.layers and the next one are computed as one, for the stream (S, *shape) of its input.
 
-    stream: Tensor
-    weight: Tensor
-    activation: Activation
-
-
-def layer_of(plan: Plan, n: int, stream: Tensor) -> Layer | None:
-    """The layer that step n begins, with the stream (S, *shape) of its input; None if it has other leading dimensions.
-
-    Those of the input, or 1 in place of each.
+    Its leading dimensions must be those of the input, or 1 in place of each.
     """
-    x, weight = plan.steps[n].call.inputs[:2]
-    inner, shape = stream.shape[1:], x.shape
-    if inner != shape and inner != (*(1,) * (len(shape) - 1), shape[-1]):
-        return None
-    return Layer(stream, weight, plan.steps[n + 1].activation)  # type: ignore[arg-type]  # plan.layers says there is one
+    inner, shape = stream._array.shape[1:], plan.steps[n].call.args[0]._array.shape
+    return inner == shape or inner == (*(1,) * (len(shape) - 1), shape[-1])
 
 
 def takes_layers(seeds: Iterable[Tensor]) -> bool:
@@ -129,10 +113,14 @@ def takes_layers(seeds: Iterable[Tensor]) -> bool:
     return all(level.is_trace or level.only_watches for level in MODES.stack)
 
 
-def through(layer: Layer, form: Form) -> tuple[Tensor, Tensor]:
-    """The streams before the activation of a layer, without second tangents that are zero, and behind it."""
-    act = layer.activation
-    before, after = RECORD.layer_jet(act.saved, layer.stream, layer.weight, act.bias, activation=act.name,
+def through(plan: Plan, n: int, stream: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+    """The streams before the activation of the layer that step n begins, without zero second tangents, and behind it.
+
+    A layer is a product with a weight, and the activation that is its only reader.
+    """
+    weight, act = plan.steps[n].call.args[1], plan.steps[n + 1].activation
+    assert act is not None  # plan.layers says so
+    before, after = RECORD.layer_jet(act.saved, stream, weight, act.bias, activation=act.name,
                                      parameters=act.parameters, d=form.d, groups=form.groups)
     return before, after
 

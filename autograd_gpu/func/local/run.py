@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,10 +89,11 @@ def points_of(request: Request, args: tuple[Any, ...]) -> tuple[list[Tensor], Tr
 
 
 class Examples(NamedTuple):
-    """The levels of vmap above a tape, the outermost first, and the sizes of their batches."""
+    """The levels of vmap above a tape, the outermost first, the sizes of their batches, and the points below them."""
 
     levels: tuple[Batching, ...]
     sizes: tuple[int, ...]
+    points: Sequence[Tensor]
 
     def whole(self, x: Any) -> Any:
         """What x is below the levels, with all examples along its first dimensions; x itself if it is not in all."""
@@ -116,7 +116,7 @@ def examples_of(points: list[Tensor]) -> Examples:
             break
         values = [x._value for x in values]
         levels.insert(0, level)
-    return Examples(tuple(levels), tuple([level.n for level in levels]))
+    return Examples(tuple(levels), tuple([level.n for level in levels]), values)
 
 
 class Run(NamedTuple):
@@ -132,13 +132,11 @@ class Run(NamedTuple):
 
 
 def taped(
-    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
-    examples: Examples,
-) -> Run:  # fmt: skip
-    levels = examples.levels
-    with entered(Taping(request.api, 'method="nested"', True, levels), len(levels)) as tape, _heard(levels, tape):
+    request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], spec: TreeSpec, examples: Examples
+) -> Run:
+    with _hearing(Taping(request.api, 'method="nested"', True, examples.levels)) as tape:
         with below(tape):
-            aliases = [RECORD.basic_index(savable(examples.whole(x)), ...) for x in points]
+            aliases = [RECORD.basic_index(savable(x), ...) for x in examples.points]
         places = [tape.add(x) for x in aliases]
         tape.leaves = set(places)
         inputs = with_arguments(args, request.argnums, unflatten(spec, [examples.lifted(x) for x in aliases]))
@@ -149,18 +147,26 @@ def taped(
         return Run(tape, places, leaves, out_spec, outs, [tape.place_of(out) for out in outs], aux)
 
 
-@contextmanager
-def _heard(levels: tuple[Batching, ...], tape: Taping) -> Iterator[None]:
-    """Lets the tape hear what the innermost of the levels lifts."""
-    if not levels:
-        yield
-        return
-    level, before = levels[-1], levels[-1].tapes
-    level.tapes = (*before, tape)
-    try:
-        yield
-    finally:
-        level.tapes = before
+class _hearing(entered):
+    """Context manager: enters a tape below its levels, the innermost ones, and lets it hear what they lift."""
+
+    __slots__ = ("_level", "_tapes")
+
+    def __init__(self, tape: Taping) -> None:
+        super().__init__(tape, len(tape.levels))
+        self._level = tape.levels[-1] if tape.levels else None
+
+    def __enter__(self) -> Taping:
+        if self._level is not None:
+            self._tapes = self._level.tapes
+            self._level.tapes = (*self._tapes, self._interpreter)
+        tape: Taping = super().__enter__()
+        return tape
+
+    def __exit__(self, *exc: object) -> None:
+        if self._level is not None:
+            self._level.tapes = self._tapes
+        super().__exit__(*exc)
 
 
 def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Found:
@@ -178,14 +184,14 @@ def by_local_terms(request: Request, args: tuple[Any, ...], kwargs: dict[str, An
             return _derivatives(request, args, kwargs, points, spec, examples)
         except Untapeable as reason:
             LOGGER.debug(f"{request.api}({name_of(request.func)}) keeps the calls of one example: {reason}")
-    return _derivatives(request, args, kwargs, points, spec, Examples((), ()))
+    return _derivatives(request, args, kwargs, points, spec, Examples((), (), points))
 
 
 def _derivatives(
     request: Request, args: tuple[Any, ...], kwargs: dict[str, Any], points: list[Tensor], spec: TreeSpec,
     examples: Examples,
 ) -> Found:  # fmt: skip
-    run = taped(request, args, kwargs, points, spec, examples)
+    run = taped(request, args, kwargs, spec, examples)
     above = len(MODES.stack) - len(examples.levels)
     with replaced(MODES.stack[:above]):
         plan = Plan(run.tape, run.out_places, request.jacobian)

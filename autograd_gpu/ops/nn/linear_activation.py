@@ -33,6 +33,7 @@ from .piecewise_activations import leaky_relu
 Array = Any
 
 SAMPLE, MOST_TIMES = 1 << 14, 16  # elements by which an activation is measured; what it counts at most
+UNSHARED = 4 * SHARED_BLOCK // MOST_TIMES  # elements, with fewer of which two or more cores share no activation
 # The activations by name.
 ACTIVATIONS: dict[str, Family] = {
     op.family.name: op.family
@@ -77,10 +78,11 @@ def _activated_on_cuda(xp, z, bias, *, activation, parameters=()):
 
 
 def _activated(xp, z, bias, *, activation, parameters=()):
-    rows, cols, wide = z.size // max(z.shape[-1], 1), z.shape[-1], z.itemsize > 2
-    blocks = Blocks(rows, cols, SHARED_BLOCK, _times(activation) if wide else 1)
-    if z.size <= BLOCK and wide and not blocks.shared:
-        return ACTIVATIONS[activation].of(RAW)(z + bias, *parameters)
+    wide, cols = z.itemsize > 2, z.shape[-1]
+    if wide and z.size <= BLOCK and (z.size < UNSHARED or not _blocks(z, activation).shared):
+        s, (ufunc, numbers) = z + bias, _ufunc(activation, z.dtype)
+        return ACTIVATIONS[activation].of(RAW)(s, *parameters) if ufunc is None else ufunc(s, *numbers, s)
+    blocks, rows = _blocks(z, activation if wide else None), z.size // max(cols, 1)
     out, bias, write = backend.empty(np, z.shape, z.dtype), _wide(bias), _written(activation, 0, parameters, z.dtype)
     matrix, target = z.reshape(rows, cols), out.reshape(rows, cols)
 
@@ -90,6 +92,21 @@ def _activated(xp, z, bias, *, activation, parameters=()):
 
     blocks.run(work)
     return out
+
+
+def _blocks(z: Array, activation: str | None) -> Blocks:
+    """The blocks of rows of z for an activation; None where a pass takes as long as that of an addition."""
+    cols = z.shape[-1]
+    return Blocks(z.size // max(cols, 1), cols, SHARED_BLOCK, 1 if activation is None else _times(activation))
+
+
+@functools.cache
+def _ufunc(activation: str, dtype: np.dtype) -> tuple[np.ufunc | None, tuple[Array, ...]]:
+    """The ufunc that an activation without parameters is, and its operands behind the array; None if it is none."""
+    if ACTIVATIONS[activation].attributes:
+        return None, ()
+    code, numbers = _code(activation, 0, (), dtype)
+    return code.ufunc, numbers
 
 
 @functools.cache

@@ -115,6 +115,20 @@ def test_the_limit_holds_in_the_call_and_returns():
     assert LIMIT.get() == before
 
 
+def test_a_limit_that_is_there_is_left_alone(monkeypatch):
+    limits = []
+    monkeypatch.setattr(LIMIT, "put", limits.append)
+    LIMIT.on(LIMIT.get(), lambda: blas.on_one_thread(print))
+    assert limits == []
+    LIMIT.on(LIMIT.get() + 1, print)
+    assert limits == [LIMIT.get() + 1, LIMIT.get()]
+
+
+def test_a_call_within_keeps_a_limit_that_was_there():
+    before = LIMIT.get()
+    assert LIMIT.on(before, LIMIT.on, before + 1, LIMIT.get) == before == LIMIT.get()
+
+
 def test_the_limit_returns_when_the_last_of_many_threads_is_done():
     before, inside, barrier = LIMIT.get(), [], threading.Barrier(4)
 

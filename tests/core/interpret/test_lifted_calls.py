@@ -67,6 +67,27 @@ def test_a_write_to_an_operand_is_noticed():
         func.vmap(func.hessian(f, method="push"))(X)
 
 
+def test_a_weight_from_inference_mode_is_a_constant():
+    """It has no versions to keep, and the rules do not save it."""
+    with ag.inference_mode():
+        frozen = ag.tensor([[0.5, 2.0], [1.5, -1.0]], dtype=ag.float64)
+    whole = func.vmap(func.hessian(lambda row: ag.linear(row, frozen).tanh(), method="push"))(X)
+    assert ag.equal(whole, func.vmap(func.hessian(lambda row: ag.linear(row, ROW).tanh(), method="push"))(X))
+
+
+def test_a_call_of_constants_is_not_kept():
+    """detach() makes a constant that differs between the examples."""
+    y = ag.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=ag.float64)
+
+    def f(row):
+        constant = (row.detach() * 2.0).exp()
+        return (row * constant).sin()
+
+    for row, one in zip(y, func.vmap(func.hessian(f, method="push"))(y), strict=True):
+        scale = (row * 2.0).exp()
+        assert ag.allclose(one, func.hessian(lambda x, scale=scale: (x * scale).sin())(row))
+
+
 def test_errors_name_the_op():
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         func.vmap(func.hessian(lambda row: ag.linear(row, ag.ones(3, 3, dtype=ag.float64)).tanh()))(X)

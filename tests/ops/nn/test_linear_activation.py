@@ -10,6 +10,7 @@ import autograd_gpu as ag
 from autograd_gpu import backend, nn, profiler
 from autograd_gpu.autograd import grad
 from autograd_gpu.backend.cpu import rows
+from autograd_gpu.core.declare.op import RECORD
 from autograd_gpu.nn import functional as F
 from autograd_gpu.nn import hooks
 from autograd_gpu.ops.nn import linear_activation
@@ -46,6 +47,22 @@ def derivatives(function, tensors):
     first = grad((out * out.detach().cos()).sum(), tensors, create_graph=True)
     second = grad(sum((g * g).sum() for g in first), tensors, materialize_grads=True, allow_unused=True)
     return [plain(t) for t in (out, *first, *second)]
+
+
+@pytest.mark.cpu
+@all_activations
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_elements_have_the_bits_of_the_two_ops(activation, parameters, dtype):
+    """The ufunc that an activation is writes into the sum, and not into its operands."""
+    z, bias = ag.randn(40, 7).to(dtype), ag.randn(7).to(dtype)
+    z[0, 0], z[0, 1], z[0, 2], bias[:3] = np.nan, -0.0, -np.inf, -0.0
+    before = [z.array.tobytes(), bias.array.tobytes()]
+    how = linear_activation.all_parameters(activation, parameters)
+    expected = linear_activation.ACTIVATIONS[activation].of(RECORD)(z + bias, *how)
+    op = "bias_activation" if linear_activation.by_result(activation) else "bias_activation_by_sum"
+    out = getattr(linear_activation, op)(z, bias, activation, how)
+    assert out.array.tobytes() == expected.array.tobytes()
+    assert [z.array.tobytes(), bias.array.tobytes()] == before
 
 
 @all_activations
@@ -134,6 +151,13 @@ def test_slow_activations_of_fewer_elements_are_shared_by_cores(monkeypatch, dty
     result = linear_activation.bias_activation(z, bias, activation="tanh").numpy()
     assert bool(blocks) == shared
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.cpu
+def test_a_bias_for_a_number_is_refused():
+    """A weight of one dimension makes a number of a vector; the sum with the bias would be a vector again."""
+    with pytest.raises(IndexError, match="out of range"):
+        F.linear_activation(ag.ones(3), ag.ones(3), ag.ones(3), "tanh")
 
 
 def test_only_what_is_asked_for_is_computed():
