@@ -132,9 +132,9 @@ class _Grouping:
             added |= u.behind | 1 << u.number
         if added & ~unit.behind:
             unit.behind |= added
-            for later in self.units[unit.number + 1 :]:
-                if later.behind >> unit.number & 1:
-                    later.behind |= unit.behind
+            for other in self.units:  # also earlier ones, which may have needed a later one since
+                if other.behind >> unit.number & 1:
+                    other.behind |= unit.behind
 
     def _joined(self, part: Part, needed: set[_Unit]) -> _Unit | None:
         """The unit that takes the part, or None."""
