@@ -160,7 +160,7 @@ class RowRun(Run):
         if key not in self.packs:
             packing, self.packs[key] = packed_weight(Rows(self.whole(weight), operand), ends, self._new)
             self.steps.append(packing)
-        return self.packs[key]
+        return self.packs[key]._replace(ends=ends)  # products of other heights may have other parts
 
     def turned_copy(self, weight: Value) -> Rows:
         """The transposed copy of a matrix, made before the run."""

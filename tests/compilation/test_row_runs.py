@@ -28,7 +28,7 @@ from row_run_cases import (
 import autograd_gpu as ag
 from autograd_gpu import func, nn, optim
 from autograd_gpu.backend.cpu import large_products, pool, rows
-from autograd_gpu.backend.formulas.native import layers, runs, switch
+from autograd_gpu.backend.formulas.native import layers, packed, runs, switch
 from autograd_gpu.compilation import program, row_instructions, row_runs
 from autograd_gpu.nn.functional import linear
 from autograd_gpu.ops import layer_jets
@@ -228,6 +228,26 @@ def test_weights_that_are_written_between_calls_and_within(written):
         np.testing.assert_array_equal(*results)
     assert sum(run.layers for run in written) == 2
     assert compiled.counts.compiled == 3
+
+
+def test_products_of_other_heights_have_parts_of_k_of_their_own(written, monkeypatch):
+    """Of one weight, which is packed once: OpenBLAS sums small products as a whole, and others by parts of k."""
+    if packed.tile_of(np.dtype(np.float32)) is None:
+        pytest.skip("no fused multiply-adds")
+    ends = {ROWS: (WIDTH,), 3 * ROWS: (WIDTH // 2, WIDTH)}
+    monkeypatch.setattr(row_instructions, "packed_ends", lambda rows, *given, **options: ends[rows])
+    monkeypatch.setattr(row_runs, "most_bytes", lambda program: 1 << 30)
+    weight, x, stream, stack = numbers((WIDTH, WIDTH), MATRIX, STREAM, (3, ROWS, WIDTH))
+
+    def f(x, stream, stack):
+        return jet((linear(x, weight) * 2 + 1).tanh(), stream, weight), linear(stack, weight)
+
+    compiled = ag.compile(f)
+    for _ in range(4):
+        _, result = compiled(x, stream, stack)
+    assert [len(run.packs) for run in written] == [1]
+    expected = packed.computed(stack.numpy().reshape(-1, WIDTH), weight.numpy().T, ends[3 * ROWS])
+    np.testing.assert_array_equal(result.numpy().reshape(-1, WIDTH), expected)
 
 
 def test_threads_share_a_program(written):

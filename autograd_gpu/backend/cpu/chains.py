@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..formulas.native.eager_layers import Described, compute
@@ -91,27 +92,20 @@ def run_all() -> None:
         chain.run()
 
 
-class chained:
-    """Context manager: a chain of this thread, whose works have run at its end; those of a block that fails never run.
+@contextmanager  # whose generator ends also where a signal keeps __exit__ from running
+def chained(puts_off: bool) -> Iterator[Chain]:
+    """A chain of this thread, whose works have run when the block ends; those of a block that fails never run.
 
     Without `puts_off` works run at once.
     """
-
-    def __init__(self, puts_off: bool) -> None:
-        self.chain, self.puts_off = Chain(), puts_off
-
-    def __enter__(self) -> Chain:
-        self.thread = threading.get_ident()
-        self.before = _OPEN.pop(self.thread, None)  # of what a signal handler has interrupted
-        if self.puts_off:
-            _OPEN[self.thread] = self.chain
-        return self.chain
-
-    def __exit__(self, kind: object, *exc: object) -> None:
-        try:
-            if kind is None:
-                self.chain.run()
-        finally:
-            _OPEN.pop(self.thread, None)
-            if self.before is not None:
-                _OPEN[self.thread] = self.before
+    chain, thread = Chain(), threading.get_ident()
+    before = _OPEN.pop(thread, None)  # of what a signal handler has interrupted
+    if puts_off:
+        _OPEN[thread] = chain
+    try:
+        yield chain
+        chain.run()
+    finally:
+        _OPEN.pop(thread, None)
+        if before is not None:
+            _OPEN[thread] = before

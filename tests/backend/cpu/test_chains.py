@@ -1,5 +1,6 @@
 """Works that are put off: their order in each block, what makes them run, errors, and other threads."""
 
+import sys
 import threading
 
 import pytest
@@ -109,3 +110,20 @@ def test_another_thread_has_no_chain():
         thread.start()
         thread.join()
         assert calls == [("a", 0, 2)]
+
+
+def test_a_signal_before_the_first_line_of_the_end_leaves_no_chain():
+    """Its error comes where Python enters a function; a chain that stayed would put off works that never run."""
+
+    def interrupt(frame, event, given):
+        if frame.f_code.co_name == "__exit__":
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    try:
+        with pytest.raises(KeyboardInterrupt), chains.chained(True):
+            sys.settrace(interrupt)
+    finally:
+        sys.settrace(before)
+    assert not chains._OPEN
