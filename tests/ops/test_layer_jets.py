@@ -236,7 +236,8 @@ def test_a_limited_blas_computes_in_one_block(monkeypatch):
     """As large products do: a process that limits BLAS to one thread gets no blocks."""
     blocks = []
     monkeypatch.setattr(layer_jets.chains, "run", lambda height, step, *rest: blocks.append((height, step)))
-    layer_jets.by_blocks(40, 1, print)
+    with threadpool_limits(2):
+        layer_jets.by_blocks(40, 1, print)
     with threadpool_limits(1):
         layer_jets.by_blocks(40, 1, print)
     assert blocks == [(40, 24), (40, 40)]

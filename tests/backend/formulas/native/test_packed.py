@@ -81,7 +81,7 @@ def test_each_multiply_add_is_rounded_once_and_in_the_order_of_k():
 
 @pytest.mark.parametrize("ends", [(3,), (1, 3)])
 def test_numbers_that_are_not_finite_and_zeros(ends):
-    """A sum begins with 0, so that it is no -0, as that of BLAS."""
+    """A sum begins with 0, so that it is no -0, as in BLAS but for some kernels of small products."""
     tiny = np.finfo(np.float32).tiny
     a = np.array([[np.inf, 1, 0], [NAN, 0, 0], [-tiny, 0, 0], [0, 0, -0.0]], np.float32)
     b = np.array([[1.0], [2], [tiny]], np.float32) * np.ones(5, np.float32)
