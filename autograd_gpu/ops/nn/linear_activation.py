@@ -81,7 +81,7 @@ def _activated(xp, z, bias, *, activation, parameters=()):
     wide, cols = z.itemsize > 2, z.shape[-1]
     if wide and z.size <= BLOCK and (z.size < UNSHARED or not _blocks(z, activation).shared):
         s, (ufunc, numbers) = z + bias, _ufunc(activation, z.dtype)
-        return ACTIVATIONS[activation].of(RAW)(s, *parameters) if ufunc is None else ufunc(s, *numbers, s)
+        return ACTIVATIONS[activation].of(RAW)(s, *parameters) if ufunc is None else ufunc(s, *numbers, out=s)
     blocks, rows = _blocks(z, activation if wide else None), z.size // max(cols, 1)
     out, bias, write = backend.empty(np, z.shape, z.dtype), _wide(bias), _written(activation, 0, parameters, z.dtype)
     matrix, target = z.reshape(rows, cols), out.reshape(rows, cols)
