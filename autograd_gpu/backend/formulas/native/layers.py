@@ -78,7 +78,8 @@ def packed_weight(weight: Rows, ends: packed.Ends, new: New) -> tuple[list[int],
 class Layer(NamedTuple):
     """A stream through a product and an activation; `kernel` computes `after` from `saved` and `before`.
 
-    a is None where the product is there already. The other parts but the kernel are arrays, or `Rows` of a run.
+    a is None where the product is there already. The other parts but the kernel are arrays, or `Rows` of a run, where b
+    may be `Packed`.
     """
 
     kernel: Any
