@@ -1,5 +1,9 @@
 """Matrix products with a packed operand: exact sums, any shape, and the order of BLAS' sums."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,3 +163,34 @@ def test_the_tile_of_a_processor(monkeypatch, machine, features, tile):
     result = packed.tile_of(DTYPES[0])
     assert (result and result[:3]) == tile
     packed.tile_of.cache_clear()
+
+
+OWN_KERNELS = """
+import numpy as np
+import autograd_gpu as ag
+from autograd_gpu import func, nn
+from autograd_gpu.backend.formulas.native import switch
+
+ag.set_default_device("cpu")
+switch.LOADS = switch.COMPILES = 1
+ag.manual_seed(0)
+for dtype in (ag.float32, ag.float64):
+    hidden = [layer for _ in range(2) for layer in (nn.Linear(48, 48), nn.Tanh())]
+    net = nn.Sequential(nn.Linear(2, 48), nn.Tanh(), *hidden, nn.Linear(48, 1)).to(dtype)
+    f = func.vmap(func.hessian(net))
+    x, compiled = ag.randn(1001, 2, dtype=dtype), ag.compile(f)
+    with switch.numpy_code_alone():
+        expected = f(x)
+    for _ in range(6):
+        assert np.array_equal(compiled(x), expected)
+        assert np.array_equal(f(x), expected)
+"""
+
+
+def test_the_kernels_that_blas_has_for_this_processor(tmp_path):
+    """Which a process may have replaced by others, with other sums."""
+    chosen = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
+    env = {name: value for name, value in os.environ.items() if name not in chosen}
+    code = [sys.executable, "-c", OWN_KERNELS]
+    process = subprocess.run(code, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
