@@ -147,6 +147,13 @@ def test_what_is_not_packed(monkeypatch, rows, k, n, dtype):
     assert packed.ends_of(rows, k, n, np.dtype(dtype)) is None
 
 
+def test_few_columns_are_packed(monkeypatch):
+    packed.ends_of.cache_clear()
+    monkeypatch.setattr(packed, "on_one_thread", lambda matmul, a, b: packed.computed(a, b, (a.shape[1],)))
+    assert packed.ends_of(99, 32, 3, DTYPES[0]) == (32,)
+    packed.ends_of.cache_clear()
+
+
 def test_weights_with_more_elements_than_rows_are_not_packed():
     assert packed.ends_of_weight(31, 32, 32, DTYPES[1]) is None
     assert packed.ends_of_weight(32, 32, 32, DTYPES[1]) == packed.ends_of(32, 32, 32, DTYPES[1])
