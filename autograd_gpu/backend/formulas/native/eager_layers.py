@@ -11,7 +11,7 @@ import numpy as np
 
 from ...cpu import large_products
 from . import runs
-from .layers import SHARED_BYTES, Part, Rows, Scratch, by_tasks, ends_of, packed_weight, tasks
+from .layers import SHARED_BYTES, Part, Rows, Scratch, by_tasks, ends_of_part, packed_weight, tasks
 from .loops import Unfit
 from .runs import MOST_ARRAYS, Place
 
@@ -48,7 +48,7 @@ class _Run:
     """Native code for layers of some kinds; Unfit if there is none."""
 
     def __init__(self, layers: Sequence[Part], steps: Sequence[int]) -> None:
-        height, parts_of_k = layers[0].before.shape[1], [*map(ends_of, layers, steps)]
+        height, parts_of_k = layers[0].before.shape[1], [*map(ends_of_part, layers, steps)]
         weights = [x.b.size for x, ends in zip(layers, parts_of_k, strict=True) if x.b is not None and ends is None]
         nbytes = [x.row_bytes() for x in layers]
         many = large_products.are_shared() and height * sum(nbytes) >= SHARED_BYTES

@@ -93,7 +93,7 @@ class Layer(NamedTuple):
 
     def fits(self, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        return is_packed or _fits(self, step, windows)
+        return _fits(self, step, windows, is_packed)
 
     def row_bytes(self) -> int:
         return row_bytes(len(self.saved), self.saved, self.before, self.after)
@@ -126,9 +126,9 @@ class Terms(NamedTuple):
 
     def fits(self, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        if not is_packed and not _fits(self, step, windows):
-            return False
-        return sums_are_equal(len(self.saved), len(self.ones), step, tuple(windows), self.ones.dtype)
+        h, dtype = len(self.ones), self.ones.dtype
+        fits = _fits(self, step, windows, is_packed)
+        return fits and sums_are_equal(len(self.saved), h, step, tuple(windows), dtype)
 
     def row_bytes(self) -> int:
         return row_bytes(len(self.saved), self.saved, self.before, self.tangents, self.left, self.out)
@@ -163,7 +163,7 @@ class Linear(NamedTuple):
 
     def fits(self, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
         """Whether its arrays have steps, with the bits of blocks of `step` rows."""
-        return is_packed or _fits(self, step, windows)
+        return _fits(self, step, windows, is_packed)
 
     def row_bytes(self) -> int:
         return row_bytes(self.a.shape[1], self.a, self.before)
@@ -201,14 +201,14 @@ def _numbers(part: Layer | Terms) -> list[Listed]:
     return [(number, (0, 0), part.saved.array.itemsize) for number in part.numbers]
 
 
-def _fits(part: Part, step: int, windows: Sequence[Window]) -> bool:
-    if part.a is None:
+def _fits(part: Part, step: int, windows: Sequence[Window], is_packed: bool) -> bool:
+    if part.a is None or is_packed:  # whose bits do not depend on windows
         return True
     (k, h), turned = part.b.shape, part.b.flags.c_contiguous
     return are_equal(part.before.shape[1], k, h, turned, step, tuple(windows), part.b.dtype)
 
 
-def ends_of(part: Part, step: int) -> packed.Ends | None:
+def ends_of_part(part: Part, step: int) -> packed.Ends | None:
     """The parts of k in the product of a layer of arrays with its weight packed; None if that has other bits."""
     if part.a is None:
         return None

@@ -2,7 +2,7 @@
 
 BLAS packs the second operand in each call. A run by blocks of rows multiplies many blocks by one weight, so it packs
 the weight once, and its blocks may be as small as the cache asks for. The product of a block of 84 rows with a weight
-(128, 128) runs at 250 in place of 220 GFLOP/s of a core with AVX-512.
+(128, 128) runs at 243 in place of 214 GFLOP/s of a core with AVX-512.
 
 BLAS' bits depend on the order of its sums. OpenBLAS accumulates parts of k one after the other; where products of
 random numbers show that it does so here, and with which parts, the bits are the same.
